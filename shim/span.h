@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a wrapper does around the real call: two ordinary functions and a small struct on the wrapper's stack.
+ * Runs in the traced thread: no allocation, no lock, no stdio. Safe before the constructor, in any thread, in the child of a fork.
+ * Both functions keep errno.
+ *
+ *	struct span s;
+ *	span_begin(&s, CALL_pread);
+ *	ssize_t n = real(...);
+ *	s.fd = fd; s.bytes = n;			(what to capture)
+ *	span_end(&s, n < 0 ? errno : 0);
+ */
+#ifndef WHYIDLE_SHIM_SPAN_H
+#define WHYIDLE_SHIM_SPAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "trace/calls.h"
+
+enum span_target {
+	TARGET_NONE,
+	TARGET_FD,		/* target = descriptor */
+	TARGET_ADDR_SEM,	/* target = address */
+	TARGET_ADDR_COND,
+	TARGET_TID,
+	TARGET_PID,
+	TARGET_PATH,		/* target = const char *, valid until span_end returns */
+};
+
+struct span {
+	uint64_t start_ns;	/* 0 = not recorded (guard up, shim off): span_end does nothing */
+	enum call call;
+	enum span_target target_kind;
+	intptr_t target;
+	int64_t bytes;		/* -1 = none */
+	bool always;		/* record whatever it took (links, ends of waits, NCCL, CUDA) */
+	bool nccl;		/* the nccl fields below are filled */
+	uint64_t comm, seq;
+	uint32_t rank, nranks, peer, root, dtype, op;
+	uint64_t flow_id;	/* 0 = none */
+};
+
+/* Opens the span: clock read, in-flight slot of the thread set (so that a call that never returns is still written). */
+void span_begin(struct span *s, enum call call);
+
+/* Closes it: decides whether to record, pushes one event. `err` = 0 or the call's error number. */
+void span_end(struct span *s, int err);
+
+/* True when this thread is inside the shim or one of the shim's own threads: wrappers then only call the real function. */
+bool span_guarded(void);
+
+/* Raises / lowers the guard for code of the shim that calls libc. Nest freely. */
+void span_guard_up(void);
+void span_guard_down(void);
+
+#endif
