@@ -28,6 +28,9 @@ enum span_target {
 	TARGET_PATH,		/* target = const char *, valid until span_end returns */
 };
 
+#define SPAN_NONE UINT32_MAX		/* rank, nranks, peer, root, dtype, op: has none */
+#define SPAN_QUIET_NS 1000000000u
+
 struct span {
 	uint64_t start_ns;	/* 0 = not recorded (guard up, shim off): span_end does nothing */
 	enum call call;
@@ -35,14 +38,20 @@ struct span {
 	intptr_t target;
 	int64_t bytes;		/* -1 = none */
 	bool always;		/* record whatever it took (links, ends of waits, NCCL, CUDA) */
-	bool nccl;		/* the nccl fields below are filled */
-	uint64_t comm, seq;
+	bool quiet;		/* in flight only: another route (CUPTI) records this call. span_end writes nothing, unless the drain had
+				 * to write its BEGIN because it ran for SPAN_QUIET_NS; set by span_begin_quiet */
+	bool nccl;		/* the nccl fields below are filled; SPAN_NONE = left out of the trace */
+	uint64_t comm, seq;	/* 0 = none */
 	uint32_t rank, nranks, peer, root, dtype, op;
 	uint64_t flow_id;	/* 0 = none */
 };
 
 /* Opens the span: clock read, in-flight slot of the thread set (so that a call that never returns is still written). */
 void span_begin(struct span *s, enum call call);
+
+/* The same for a call whose slice comes by another route: shown only while it hangs. Not after the usual 50 ms but after a second,
+ * since a copy that waits for a busy device is ordinary and would then be there twice. */
+void span_begin_quiet(struct span *s, enum call call);
 
 /* Closes it: decides whether to record, pushes one event. `err` = 0 or the call's error number. */
 void span_end(struct span *s, int err);
