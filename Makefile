@@ -142,6 +142,72 @@ unit: tests
 check: tests
 	$(Q)BUILD=$(abspath $(O)) CC="$(CC)" PYTHON="$(PYTHON)" SAN="$(SAN)" tests/run.sh $(UNIT) $(E2E)
 
+# ---- everything, as .ci/run and the README say
+.PHONY: deps test test-all
+deps:
+	$(Q)tests/deps.sh build
+test:
+	$(Q)tests/deps.sh test
+	$(Q)CC="$(CC)" O="$(O)" $(MAKE) --no-print-directory test-all
+
+# The suite with warnings as errors; then the same tests under clang and under each sanitizer, in folders of their own.
+# A build with sanitizers leaves out what measures time or needs PyTorch (E2E_SAN).
+E2E_SAN ?= $(filter-out %pytorch_test.sh,$(E2E))
+test-all:
+	$(Q)O=$(abspath $(O)) tests/suite.sh
+
+# ---- the demo
+.PHONY: demo
+demo: deps
+	$(Q)$(MAKE) --no-print-directory O=$(O) all
+	$(Q)BUILD=$(abspath $(O)) examples/demo.sh
+
+.PHONY: bench
+bench: tests
+	$(Q)BUILD=$(abspath $(O)) PYTHON="$(PYTHON)" tests/bench/run.sh
+
+# ---- install
+bindir = $(DESTDIR)$(PREFIX)/bin
+libdir = $(DESTDIR)$(PREFIX)/lib/whyidle
+docdir = $(DESTDIR)$(PREFIX)/share/doc/whyidle
+.PHONY: install uninstall
+install: all
+	install -d $(bindir) $(libdir) $(docdir)
+	install -m 755 $(COMMAND) $(bindir)/whyidle
+	install -m 755 $(SHIM) $(libdir)/libwhyidle.so
+	install -m 644 README.md trace/vocabulary.md $(docdir)
+	$(if $(SIMGPU_LIBS),install -d $(libdir)/simgpu && cp -P $(O)/simgpu/lib*.so* $(libdir)/simgpu)
+uninstall:
+	rm -f $(bindir)/whyidle
+	rm -rf $(libdir) $(docdir)
+
+.PHONY: features
+features:
+	@echo "compiler     $(CC): $$($(CC) --version | head -n 1)"
+	@echo "jansson      $(WITH_JANSSON)   (needed: report)"
+	@echo "zlib         $(WITH_ZLIB)   (needed: reading compressed traces)"
+	@echo "protobuf-c   $(WITH_PROTOBUF_C)   (needed: tests hold the hand-written writer against it)"
+	@echo "cmocka       $(WITH_CMOCKA)   (needed: tests)"
+
+.PHONY: help
+help:
+	@echo 'make demo         install what is missing, build, profile a simulated 2-rank training job, print why its GPUs were idle'
+	@echo 'make test         install everything else and run all tests (gcc, clang, sanitizers, Perfetto, PyTorch)'
+	@echo 'make              build: $(COMMAND), $(SHIM), the software GPU and the example training program'
+	@echo 'make check        unit and end-to-end tests of this build only;  make unit: the unit tests only'
+	@echo 'make bench        measured costs beside their budgets'
+	@echo 'make scenarios    each scenario of examples/train against the truth it injected'
+	@echo 'make install      to DESTDIR and PREFIX ($(PREFIX));  make uninstall takes it away again'
+	@echo 'make features     which libraries were found;  make deps: install what the build needs (Debian)'
+	@echo 'make clean'
+	@echo
+	@echo 'O=folder  build elsewhere      CC=clang   SAN=address,undefined | thread    WERROR=1    V=1 shows commands'
+
+# What a build with sanitizers runs.
+.PHONY: check-san
+check-san: tests
+	$(Q)BUILD=$(abspath $(O)) CC="$(CC)" PYTHON="$(PYTHON)" SAN="$(SAN)" tests/run.sh $(UNIT) $(E2E_SAN)
+
 .PHONY: clean
 clean:
 	$(Q)rm -rf $(O)
