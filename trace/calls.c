@@ -5,6 +5,7 @@
 #include "trace/calls.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
