@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The whole analysis: session directories and trace files in, a filled struct result out. Memory does not grow with the
+ * length of the traces. Same traces, same result, whatever the order of the paths or of a directory's entries. Single-threaded.
+ */
+#ifndef WHYIDLE_ANALYZER_ANALYSIS_H
+#define WHYIDLE_ANALYZER_ANALYSIS_H
+
+#include <stdint.h>
+
+#include "analyzer/result.h"
+
+struct analysis_options {
+	/* Called about ten times a second while reading, NULL = never. total 0 = unknown. */
+	void (*progress)(void *ctx, uint64_t done_bytes, uint64_t total_bytes);
+	void *progress_ctx;
+};
+
+enum analysis_code {
+	ANALYSIS_OK,
+	ANALYSIS_EINPUT,		/* a path is missing, unreadable, not a trace; a directory without one */
+	ANALYSIS_ENOMEM,
+	ANALYSIS_ESUM,			/* a sum that must hold did not: a defect of ours, never to be reported as a result */
+};
+
+struct analysis_error {
+	enum analysis_code code;
+	char text[640];			/* one sentence with file, and offset where there is one; no newline at the end */
+};
+
+/*
+ * Reads `paths` (session directories, .pftrace files, .gz of them) and fills `out` (which need not be initialised), findings
+ * included; free it with result_free. Files of a directory that cannot be read become out->warnings; a file that was named itself
+ * and cannot be read at all is an error. Returns 0, or -1 with *err filled and nothing in *out to be freed.
+ */
+int analysis_run(const char *const *paths, unsigned npaths, const struct analysis_options *opt, struct result *out,
+	struct analysis_error *err);
+
+#endif
