@@ -37,6 +37,7 @@ struct slice {				/* a call on a thread */
 	int64_t bytes;			/* -1 none */
 	int32_t err;
 	uint16_t depth;			/* 0 = outermost */
+	uint32_t up;			/* the enclosing call is that many slices before this one; 0 = none */
 	uint64_t flow;			/* 0 = none */
 	const struct nccl_info *nccl;	/* NULL = none */
 };
