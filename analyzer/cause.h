@@ -60,12 +60,16 @@ extern const struct cause *const causes[];	/* NULL-terminated, in order of prece
 /* Why a moment that nobody else claimed is unknown. */
 enum unknown_reason cause_unknown_reason(const struct moment *m);
 
-/* ---- what causes.c's comm and scaler parts offer the engine ---- */
+/* ---- what the causes remember about the window: collectives across ranks (collective.h), spans without progress (retry.h) ---- */
 
-/* Cuts the exposed time [m->start, m->end) of the communication operation m->op into late peer, retry, transfer: called by the engine for
- * LOST_EXPOSED_COMM moments through the ordinary claims; these two helpers are theirs. */
-struct collectives;				/* matches NCCL calls across ranks, see collective.h */
-struct retries;					/* spans without progress, see retry.h */
+/* Opens tl->causes. 0 or -ENOMEM; once per timeline, before the first claim. Without it exposed communication is never split. */
+int causes_open(struct timeline *tl);
+
+/* Looks at what came in since the last call. To be called each time tl->complete_ns has advanced (or tl->finished was set), before moments that end
+ * before complete_ns are put to the causes, and before timeline_evict. */
+void causes_advance(struct timeline *tl);
+
+void causes_close(struct timeline *tl);
 
 /* finding_evidence / finding_advice append a printf'd line. */
 void finding_title(struct finding *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

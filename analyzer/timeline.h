@@ -100,6 +100,7 @@ struct timeline {
 	int64_t complete_ns;		/* everything before this time is in */
 	int64_t evicted_ns;		/* nothing that ended before this time is left */
 	bool finished;			/* all files read */
+	void *causes;			/* what the causes remember (causes_open in cause.h), NULL = not opened */
 	void *priv;
 };
 
