@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From traces to a printed summary: analysis, rendering, --fail-if. Shared by `run` and `report`.
+ */
+#ifndef WHYIDLE_ANALYZER_REPORT_H
+#define WHYIDLE_ANALYZER_REPORT_H
+
+#include <stdio.h>
+
+struct cli;
+
+/*
+ * Analyses the traces, prints the summary to `to` (or the file that --report names) and, when `saved_json` is not NULL, the JSON into that file.
+ * `shown` is what the reader should open (a session directory or a trace). Says on stderr what goes wrong. Returns an exit code (cli.h).
+ */
+int report_produce(const struct cli *cli, const char *const *paths, unsigned npaths, const char *shown, FILE *to, const char *saved_json);
+
+/* Checks --fail-if's expressions before anything long is done. 0, or -1 after a sentence on stderr. */
+int report_check_options(const struct cli *cli);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a recorded run needs around the job: the session directory, the recorder library, the child's environment.
+ */
+#ifndef WHYIDLE_ANALYZER_RUN_SESSION_H
+#define WHYIDLE_ANALYZER_RUN_SESSION_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <time.h>
+
+struct session {
+	char dir[PATH_MAX];		/* absolute; "" = there is none */
+	bool created;			/* by us: removed again when nothing came of it */
+	struct timespec started;	/* traces older than this belong to an earlier run; 0 = there were none */
+};
+
+/*
+ * Finds or makes the directory; `wanted` NULL = ./whyidle-HOST-TIME-PID, or the same under $TMPDIR when the working directory is not
+ * writable. Returns 0, or -1 with a sentence in `why` (without newline). `note` gets a sentence when there is something to say, else "".
+ */
+int session_open(struct session *s, const char *wanted, char why[512], char note[512]);
+
+/* Removes the directory when we made it and it is empty. */
+void session_drop_empty(const struct session *s);
+
+/* Paths of this run's traces, sorted; allocated, NULL-terminated, free with session_free_traces. NULL with n = 0 when there are none. */
+char **session_traces(const struct session *s, unsigned *n);
+void session_free_traces(char **paths);
+
+/* Absolute path of libwhyidle.so. 0, or -1 with a sentence in `why`. */
+int find_recorder(char path[PATH_MAX], char why[512]);
+
+/* Folder of the software GPU's libraries. 0, or -1 with a sentence in `why`. */
+int find_simgpu(char path[PATH_MAX], char why[512]);
+
+/*
+ * The child's environment: ours, with LD_PRELOAD = recorder before what was there (after sanitizer runtimes, which insist on being first),
+ * WHYIDLE_DIR = dir, LD_LIBRARY_PATH = simgpu before what was there. NULL arguments are left out. Allocated as one NULL-terminated list that lives
+ * as long as the process.
+ */
+char **child_environment(const char *recorder, const char *dir, const char *simgpu);
+
+#endif
