@@ -26,7 +26,7 @@ void *mem_resize(void *p, size_t n, size_t size)
 {
 	if (size && n > SIZE_MAX / size)
 		return must(NULL);
-	return must(realloc(p, n * size ? n * size : 1));
+	return must(realloc(p, n && size ? n * size : 1));
 }
 
 char *mem_copy(const char *s)
