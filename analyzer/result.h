@@ -84,6 +84,7 @@ struct finding {
 
 struct result {
 	char *command;
+	int64_t start_ns;				/* first event of the session: the text gives moments from here, as Perfetto does */
 	int64_t wall_ns, events, dropped_events, trace_bytes;
 	int hosts, processes, ranks;
 	const char *gpu;				/* "cupti" | "sim" | "none" */
