@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a packet's clock to the trace's clock. A clock's offset is that of the latest snapshot read so far (no slope, as
+ * Perfetto has it). Offsets spread within a snapshot: one clock whose offset is known gives it to all others there.
+ */
+#ifndef WHYIDLE_TRACE_CLOCKS_H
+#define WHYIDLE_TRACE_CLOCKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "trace/get.h"
+
+#define CLOCKS_PER_SEQ 8
+#define CLOCKS_GLOBAL 128
+
+struct clock {
+	uint32_t id;			/* 0 = free slot */
+	bool known;			/* offset is */
+	bool incremental;
+	uint64_t unit_ns;
+	uint64_t value_ns;		/* of an incremental clock: where it stands */
+	int64_t offset_ns;		/* to be added for trace time */
+};
+
+/* The clocks that belong to one sequence (ids 64 to 127). */
+struct seq_clocks {
+	struct clock clock[CLOCKS_PER_SEQ];
+};
+
+/* The clocks of the whole file. */
+struct clocks {
+	uint32_t trace_clock;		/* 0 = not decided: timestamps without a clock id are taken as they are */
+	struct clock clock[CLOCKS_GLOBAL];
+};
+
+/* What a snapshot says, for PF_CLOCKS. */
+struct snapshot_times {
+	uint64_t trace_ns, monotonic_ns, realtime_ns, boottime_ns;
+	bool has_private;		/* ties a sequence's own clock */
+};
+
+/* Takes in a ClockSnapshot. 0, or -1 when it is malformed. */
+int clocks_snapshot(struct clocks *c, struct seq_clocks *seq, struct bytes snapshot, struct snapshot_times *out);
+
+/* Trace time of a packet's timestamp. Moves an incremental clock on. False when no snapshot leads from there to trace time. */
+bool clocks_convert(struct clocks *c, struct seq_clocks *seq, uint32_t clock_id, uint64_t timestamp, uint64_t *trace_ns);
+
+#endif
