@@ -44,10 +44,20 @@ struct span {
 	uint64_t comm, seq;	/* 0 = none */
 	uint32_t rank, nranks, peer, root, dtype, op;
 	uint64_t flow_id;	/* 0 = none */
+	/* filled by span_begin; for wrappers of files, sockets and waits: */
+	uint32_t n;		/* consecutive calls that this slice stands for, 0 and 1 alike */
+	uint8_t family;		/* enum short_family: where it is added up when too short */
+	bool limited;		/* `always`, but at most 20000 a second of these */
+	/* span.c's own: */
+	uint32_t depth;
+	uint64_t serial;
 };
 
 /* Opens the span: clock read, in-flight slot of the thread set (so that a call that never returns is still written). */
 void span_begin(struct span *s, enum call call);
+
+/* The same with the target known beforehand, so that it is shown while the call hangs (TARGET_PATH is shown only at the end). */
+void span_begin_at(struct span *s, enum call call, enum span_target kind, intptr_t target);
 
 /* The same for a call whose slice comes by another route: shown only while it hangs. Not after the usual 50 ms but after a second,
  * since a copy that waits for a busy device is ordinary and would then be there twice. */
@@ -55,6 +65,14 @@ void span_begin_quiet(struct span *s, enum call call);
 
 /* Closes it: decides whether to record, pushes one event. `err` = 0 or the call's error number. */
 void span_end(struct span *s, int err);
+
+/* Records a slice that began at `start_ns` and ends now (a row of non-blocking tries), cut so that it overlaps no other slice of
+ * this thread. Fill `s` with span_fill first. */
+void span_fill(struct span *s, enum call call);
+void span_since(struct span *s, uint64_t start_ns);
+
+/* Leaves an opened span without a trace. */
+void span_cancel(struct span *s);
 
 /* True when this thread is inside the shim or one of the shim's own threads: wrappers then only call the real function. */
 bool span_guarded(void);

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the user asked for, by environment. Runs in the constructor, single-threaded.
+ */
+#include "shim/config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim/sys.h"
+
+struct config config = {
+	.threshold_ns = 20000,
+	.ring_bytes = 256 * 1024,
+	.exit_ns = 2000000000u,
+};
+
+/* A decimal number at most `max`, or `fallback` when it is none: a typo must not stop the job. */
+static uint64_t number(const char *name, uint64_t fallback, uint64_t max)
+{
+	const char *s = getenv(name);
+	uint64_t v = 0;
+
+	if (!s || !*s)
+		return fallback;
+	for (; *s; s++) {
+		if (*s < '0' || *s > '9')
+			return fallback;
+		v = v * 10 + (uint64_t)(*s - '0');
+		if (v > max)
+			return max;
+	}
+	return v;
+}
+
+static bool is_set(const char *name)
+{
+	const char *s = getenv(name);
+
+	return s && *s && strcmp(s, "0") != 0;
+}
+
+/* Is this program's base name in the comma-separated list? No list means yes. */
+static bool only_us(void)
+{
+	const char *list = getenv("WHYIDLE_ONLY");
+	char exe[4096];
+	const char *base;
+	size_t len;
+	long n;
+
+	if (!list || !*list)
+		return true;
+	n = sys_readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	if (n <= 0)
+		return false;
+	exe[n] = 0;
+	base = strrchr(exe, '/');
+	base = base ? base + 1 : exe;
+	len = strlen(base);
+	while (*list) {
+		size_t word = strcspn(list, ",");
+
+		if (word == len && memcmp(list, base, len) == 0)
+			return true;
+		list += word + (list[word] == ',');
+	}
+	return false;
+}
+
+/* Copies the session directory, absolute. False when there is none or it does not fit. */
+static bool read_dir(void)
+{
+	const char *dir = getenv("WHYIDLE_DIR");
+	size_t len, at = 0;
+
+	if (!dir || !*dir)
+		return false;
+	len = strlen(dir);
+	if (*dir != '/') {
+		long n = sys6(SYS_getcwd, SYS_L(config.dir), sizeof(config.dir), 0, 0, 0, 0);
+
+		if (n <= 0 || config.dir[0] != '/')
+			return false;
+		at = strlen(config.dir);
+		if (at + 1 < sizeof(config.dir) && config.dir[at - 1] != '/')
+			config.dir[at++] = '/';
+	}
+	if (at + len + 1 > sizeof(config.dir))
+		return false;
+	memcpy(config.dir + at, dir, len + 1);
+	return true;
+}
+
+static uint32_t power_of_two_below(uint64_t v)
+{
+	uint32_t p = 1;
+
+	while ((uint64_t)p * 2 <= v)
+		p *= 2;
+	return p;
+}
+
+void config_read(void)
+{
+	const char *gpu = getenv("WHYIDLE_GPU");
+
+	config.threshold_ns = number("WHYIDLE_THRESHOLD_US", 20, 1000000) * 1000;
+	config.ring_bytes = power_of_two_below(number("WHYIDLE_RING_KB", 256, 65536) * 1024);
+	if (config.ring_bytes < 4096)
+		config.ring_bytes = 4096;
+	config.exit_ns = number("WHYIDLE_EXIT_MS", 2000, 600000) * 1000000;
+	if (gpu && strcmp(gpu, "on") == 0)
+		config.gpu = CONFIG_GPU_ON;
+	else if (gpu && strcmp(gpu, "off") == 0)
+		config.gpu = CONFIG_GPU_OFF;
+	else
+		config.gpu = CONFIG_GPU_AUTO;
+	config.enabled = read_dir() && !is_set("WHYIDLE_DISABLE") && only_us();
+}

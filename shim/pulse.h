@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How traced threads and the drain thread rouse each other: one word, read after every push.
+ */
+#ifndef WHYIDLE_SHIM_PULSE_H
+#define WHYIDLE_SHIM_PULSE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shim/ring.h"
+#include "trace/calls.h"
+
+enum pulse {
+	PULSE_STOPPED,		/* no drain thread; zero, so that it holds before the constructor */
+	PULSE_STARTING,
+	PULSE_RUNNING,		/* looks at the rings every period */
+	PULSE_PARKED,		/* sleeps until woken */
+	PULSE_FAILED,		/* no thread could be had, or recording was given up */
+};
+
+extern _Atomic uint32_t pulse __attribute__((visibility("hidden")));	/* enum pulse; the parked drain waits on it as a futex */
+
+/* The slow halves. */
+void pulse_rouse(enum call call);
+void pulse_half_full(void);
+/* Starts the drain again after a fork stopped it, when a call begins that may last. */
+void pulse_resume(void);
+extern _Atomic bool pulse_pending __attribute__((visibility("hidden")));	/* stopped with something left to write */
+
+/* After a push into `r` by its thread. The order of the push and this load is assured by the drain, which parks only after a
+ * membarrier (see drain_park). */
+static inline void pulse_pushed(struct ring *r, enum call call)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	if (__builtin_expect(atomic_load_explicit(&pulse, memory_order_relaxed) != PULSE_RUNNING, 0))
+		pulse_rouse(call);
+	else if (__builtin_expect((atomic_load_explicit(&r->head, memory_order_relaxed) & 255) == 0, 0) &&
+		 ring_used(r) > r->mask / 2)
+		pulse_half_full();
+}
+
+/* Before a call that may wait for long. */
+static inline void pulse_waiting(enum call call)
+{
+	(void)call;
+	if (__builtin_expect(atomic_load_explicit(&pulse_pending, memory_order_relaxed), 0))
+		pulse_resume();
+}
+
+#endif
