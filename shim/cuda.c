@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The exported wrappers of the CUDA runtime, made from the rows of cuda.def. Runs in the traced thread: no allocation, no lock,
+ * no stdio, and no CUDA call of our own. The first call of a process brings CUPTI up (cupti.c); from then on launches and copies
+ * are CUPTI's to record, and their wrappers only show in flight that they hang.
+ */
+#include "shim/cuda.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "shim/cuda_abi.h"
+#include "shim/cuda_kernels.h"
+#include "shim/cupti.h"
+#include "shim/resolve.h"
+#include "shim/span.h"
+
+#pragma GCC poison malloc calloc realloc free printf fprintf snprintf
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum slot {
+#define API(ret, name, call, params, args, capture) SLOT_##name,
+#include "shim/cuda.def"
+#undef API
+	SLOT___cudaRegisterFunction,
+	SLOT___cudaGetKernel,
+	SLOT_COUNT
+};
+
+static const char *const slot_names[SLOT_COUNT] = {
+#define API(ret, name, call, params, args, capture) #name,
+#include "shim/cuda.def"
+#undef API
+	"__cudaRegisterFunction",
+	"__cudaGetKernel",
+};
+
+static _Atomic(void *) real_functions[SLOT_COUNT];
+
+const char *cuda_wrapped(unsigned int i)
+{
+	return i < SLOT_COUNT ? slot_names[i] : NULL;
+}
+
+static void *find(enum slot slot, const void *caller)
+{
+	void *f = resolve_symbol(slot_names[slot], "libcudart", caller);
+
+	if (f)
+		atomic_store_explicit(&real_functions[slot], f, memory_order_relaxed);
+	return f;
+}
+
+/* A pointer to code needs no ordering: what it points to was there before anybody could ask for it. */
+static inline void *real_function(enum slot slot, const void *caller)
+{
+	void *f = atomic_load_explicit(&real_functions[slot], memory_order_relaxed);
+
+	return f ? f : find(slot, caller);
+}
+
+static void begin(struct span *s, enum call call)
+{
+	enum call_class class = call_class(call);
+
+	cupti_start();
+	if (cupti_records(call)) {
+		span_begin_quiet(s, call);
+		return;
+	}
+	span_begin(s, call);
+	s->always = class == CLASS_GPU_LAUNCH || class == CLASS_GPU_COPY || class == CLASS_GPU_SYNC || class == CLASS_GPU_ALLOC;
+}
+
+static void end(struct span *s, int result)
+{
+	int err = result == CUDA_NOT_READY ? 0 : result;
+
+	/* not left to span_end: CUDA's result 4 or 11 is not EINTR or EAGAIN */
+	if (err)
+		s->always = true;
+	span_end(s, err);
+	if (!err)
+		cupti_call_succeeded();
+}
+
+static void capture_kernel(struct span *s, const void *stub)
+{
+	const char *name = s->quiet || !s->start_ns ? NULL : cuda_kernels_name(stub);
+
+	if (!name)
+		return;
+	s->target_kind = TARGET_PATH;
+	s->target = (intptr_t)name;
+}
+
+#define CAP_NONE
+#define CAP_BYTES(n) s.bytes = (int64_t)(n);
+#define CAP_KERNEL(f) capture_kernel(&s, f);
+
+#define API(ret, name, call, params, args, capture) \
+	EXPORT ret name params; \
+	EXPORT ret name params \
+	{ \
+		ret(*real) params = real_function(SLOT_##name, __builtin_return_address(0)); \
+		struct span s; \
+		ret result; \
+\
+		if (!real) \
+			return CUDA_SYMBOL_MISSING; \
+		if (span_guarded()) \
+			return real args; \
+		begin(&s, CALL_##call); \
+		result = real args; \
+		capture \
+		end(&s, result); \
+		return result; \
+	}
+#include "shim/cuda.def"
+#undef API
+
+/* Written by nvcc into every program's static constructors: no span, no CUPTI, only the name. */
+EXPORT void __cudaRegisterFunction(void **handle, const char *stub, char *device_stub, const char *device_name, int thread_limit,
+				   void *tid, void *bid, void *block_dim, void *grid_dim, int *warp_size);
+void __cudaRegisterFunction(void **handle, const char *stub, char *device_stub, const char *device_name, int thread_limit,
+			    void *tid, void *bid, void *block_dim, void *grid_dim, int *warp_size)
+{
+	void (*real)(void **, const char *, char *, const char *, int, void *, void *, void *, void *, int *) =
+		real_function(SLOT___cudaRegisterFunction, __builtin_return_address(0));
+
+	cuda_kernels_add(stub, device_name);
+	if (real)
+		real(handle, stub, device_stub, device_name, thread_limit, tid, bid, block_dim, grid_dim, warp_size);
+}
+
+/* nvcc 13 asks for the handle of a stub once and launches by handle. */
+EXPORT int __cudaGetKernel(void **kernel, const void *stub);
+int __cudaGetKernel(void **kernel, const void *stub)
+{
+	int (*real)(void **, const void *) = real_function(SLOT___cudaGetKernel, __builtin_return_address(0));
+	int result;
+
+	if (!real)
+		return CUDA_SYMBOL_MISSING;
+	result = real(kernel, stub);
+	if (!result && kernel)
+		cuda_kernels_add(*kernel, cuda_kernels_name(stub));
+	return result;
+}

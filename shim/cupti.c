@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * See the header. What CUPTI is asked for, and in which order: subscribe (learns who else holds it), attributes, callbacks, kinds.
+ * Who calls into CUPTI afterwards: only the drain thread (flush, next record, dropped), and the exiting thread (the last flush),
+ * never both at once: two flushes at a time deadlock.
+ */
+#include "shim/cupti.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim/config.h"
+#include "shim/cupti_abi.h"
+#include "shim/cupti_buffers.h"
+#include "shim/cupti_clock.h"
+#include "shim/cupti_find.h"
+#include "shim/cupti_record.h"
+#include "shim/cupti_write.h"
+#include "shim/drain.h"
+#include "shim/resolve.h"
+#include "shim/span.h"
+#include "shim/sys.h"
+
+#define FLUSH_NS 1000000000u
+#define START_WAIT_NS 10000000000u
+
+_Atomic unsigned int cupti_state;
+_Atomic bool cupti_exit_registered;
+
+static struct cupti_functions cupti;
+static uint32_t api_version;
+static bool api_records[CALL_COUNT];	/* constant once CUPTI is active */
+static bool apis_active;
+static int owner_pid;
+static struct cupti_clock cuda_clock;	/* drain thread */
+static _Atomic uint64_t spare_lost;	/* records that landed in spare buffers */
+static _Atomic bool flushing;		/* the try-guard around FlushAll */
+static _Atomic bool ended;		/* the last flush has begun: the drain thread stays out of CUPTI's flush */
+static uint64_t last_flush_ns;		/* drain thread */
+static uint64_t library_dropped;
+
+/* ---- CUPTI's callbacks: its threads, or the host's inside a CUDA call */
+
+static void on_callback(void *user, int domain, uint32_t cbid, const void *data)
+{
+	(void)user;
+	(void)domain;
+	(void)cbid;
+	(void)data;
+}
+
+static uint64_t count_records(uint8_t *buffer, size_t valid)
+{
+	uint8_t *record = NULL;
+	uint64_t n = 0;
+
+	while (cupti.ActivityGetNextRecord(buffer, valid, &record) == CUPTI_OK)
+		n++;
+	return n;
+}
+
+static void on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
+{
+	(void)context;
+	(void)stream;
+	(void)size;
+	if (!buffer || cupti_buffers_complete(buffer, valid))
+		return;
+	atomic_fetch_add_explicit(&spare_lost, valid ? count_records(buffer, valid) : 0, memory_order_relaxed);
+	cupti_buffers_free(buffer);
+}
+
+/* ---- bringing it up */
+
+static void note(const char *what, int code)
+{
+	char text[160];
+
+	if (code)
+		snprintf(text, sizeof(text), "none: %s (%d)", what, code);
+	else
+		snprintf(text, sizeof(text), "none: %s", what);
+	drain_attr_str("whyidle.gpu", text);
+}
+
+static void note_subscribe_failure(int code, const char *holder)
+{
+	char text[128], path[64];
+
+	if (code == CUPTI_HELD) {
+		snprintf(text, sizeof(text), "CUPTI is held by %.64s", holder && *holder ? holder : "another profiler");
+		note(text, code);
+	} else if (code == CUPTI_NOT_INITIALIZED || code == CUPTI_UNKNOWN) {
+		note(resolve_loaded("libcuda.so", path, sizeof(path)) == -ENOENT ? "no driver" : "CUPTI cannot use the driver", code);
+	} else {
+		note("cuptiSubscribe failed", code);
+	}
+}
+
+/* Holds CUPTI against later clients, and finds out about earlier ones. Without it a second client would silently take our
+ * buffers away. The newer call is only used to learn the holder's name. */
+static int subscribe(cupti_subscriber *subscriber)
+{
+	char holder[128] = "";
+	struct cupti_subscribe_params params = {sizeof(params), "whyidle", holder, sizeof(holder)};
+	int r = cupti.Subscribe(subscriber, on_callback, NULL);
+
+	if (r == CUPTI_HELD && cupti.Subscribe_v2)
+		r = cupti.Subscribe_v2(subscriber, on_callback, NULL, &params);
+	holder[sizeof(holder) - 1] = '\0';
+	if (r)
+		note_subscribe_failure(r, holder);
+	return r;
+}
+
+static void set_attributes(void)
+{
+	uint8_t zeroed = 1;
+	size_t size = sizeof(zeroed);
+
+	if (cupti.SetThreadIdType)
+		cupti.SetThreadIdType(CUPTI_THREAD_ID_SYSTEM);
+	/* our buffers are zero when handed out: CUPTI need not clear them on the host's thread */
+	if (cupti.ActivitySetAttribute)
+		cupti.ActivitySetAttribute(CUPTI_ATTR_ZEROED_BUFFERS, &size, &zeroed);
+}
+
+/* Only the calls of cupti_cbid.def, when this version can choose; else the kinds whole, and the decoder chooses. A call counts as
+ * recorded by CUPTI when one of its numbers could be enabled (no version knows all). */
+static void enable_apis(void)
+{
+	bool chosen = cupti.ActivityEnableRuntimeApi && cupti.ActivityEnableDriverApi;
+	bool runtime = true, driver = true;
+
+	if (chosen) {
+#define TRY_RUNTIME(number, call) \
+	if (!cupti.ActivityEnableRuntimeApi(number, 1)) \
+		api_records[CALL_##call] = true;
+#define TRY_DRIVER(number, call) \
+	if (!cupti.ActivityEnableDriverApi(number, 1)) \
+		api_records[CALL_##call] = true;
+#define CBID(domain, number, call) TRY_##domain(number, call)
+#include "shim/cupti_cbid.def"
+#undef CBID
+	}
+	chosen = chosen && api_records[CALL_cudaLaunchKernel] && api_records[CALL_cuLaunchKernel];
+	if (!chosen) {
+		runtime = !cupti.ActivityEnable(CUPTI_RUNTIME);
+		driver = !cupti.ActivityEnable(CUPTI_DRIVER);
+#define MARK_RUNTIME(call) api_records[CALL_##call] = runtime;
+#define MARK_DRIVER(call) api_records[CALL_##call] = driver;
+#define CBID(domain, number, call) MARK_##domain(call)
+#include "shim/cupti_cbid.def"
+#undef CBID
+	}
+	apis_active = runtime;
+}
+
+static int enable_kinds(void)
+{
+	int r = cupti.ActivityEnable(CUPTI_KERNEL);
+
+	if (r) {
+		note("CUPTI refuses kernel records", r);
+		return r;
+	}
+	r = cupti.ActivityEnable(CUPTI_MEMCPY);
+	if (!r)
+		cupti.ActivityEnable(CUPTI_MEMCPY_P2P);	/* gives nothing unless MEMCPY is on */
+	cupti.ActivityEnable(CUPTI_MEMSET);
+	cupti.ActivityEnable(CUPTI_OVERHEAD);
+	cupti.ActivityEnable(CUPTI_DEVICE);
+	enable_apis();
+	return 0;
+}
+
+static unsigned int wanted_buffers(void)
+{
+	const char *s = getenv("WHYIDLE_CUPTI_BUFFERS");
+	long n = s ? strtol(s, NULL, 10) : 0;
+
+	return n > 0 && n <= CUPTI_BUFFERS_MAX ? (unsigned int)n : CUPTI_BUFFERS_DEFAULT;
+}
+
+static void on_drain(struct pf_writer *w, uint64_t now_ns);
+static void on_exit_flush(void);
+static void on_fork_child(void);	/* all three: below */
+
+static int bring_up(void)
+{
+	cupti_subscriber subscriber = NULL;
+	char why[128] = "";
+	int r;
+
+	if (config.gpu == CONFIG_GPU_OFF) {
+		note("switched off by WHYIDLE_GPU=off", 0);
+		return -1;
+	}
+	if (cupti_find(&cupti, why, sizeof(why))) {
+		note(why, 0);
+		return -1;
+	}
+	r = cupti.GetVersion(&api_version);
+	if (r || api_version < CUPTI_OLDEST_API) {
+		snprintf(why, sizeof(why), "CUPTI API %u is older than %d (CUDA 11.0)", api_version, CUPTI_OLDEST_API);
+		note(r ? "cuptiGetVersion failed" : why, r);
+		return -1;
+	}
+	if (subscribe(&subscriber))
+		return -1;
+	if (cupti_buffers_init(wanted_buffers()) || cupti_write_init()) {
+		note("no memory for CUPTI's buffers", 0);
+		goto unsubscribe;
+	}
+	set_attributes();
+	r = cupti.ActivityRegisterCallbacks(cupti_buffers_request, on_complete);
+	if (r) {
+		note("cuptiActivityRegisterCallbacks failed", r);
+		goto unsubscribe;
+	}
+	if (enable_kinds())
+		goto unsubscribe;
+	cupti_clock_init(&cuda_clock, cupti.GetTimestamp ? cupti.GetTimestamp : NULL);
+	cupti_clock_sample(&cuda_clock);
+	owner_pid = sys_pid();
+	if (drain_hook(on_drain) || drain_on_exit(on_exit_flush))
+		goto unsubscribe;
+	drain_attr_str("whyidle.gpu", "cupti");
+	drain_attr_int("whyidle.gpu.cupti_api", api_version);
+	return 0;
+
+unsubscribe:
+	cupti.Unsubscribe(subscriber);
+	return -1;
+}
+
+static void start_mine(void)
+{
+	unsigned int state;
+
+	span_guard_up();
+	drain_on_fork_child(on_fork_child);
+	state = bring_up() ? CUPTI_NONE : CUPTI_ACTIVE;
+	/* release pairs with the acquire in cupti_start: tables and functions are there */
+	atomic_store_explicit(&cupti_state, state, memory_order_release);
+	sys_futex_wake(&cupti_state);
+	span_guard_down();
+	drain_kick();
+}
+
+void cupti_start_slow(void)
+{
+	unsigned int expected = CUPTI_FRESH;
+	uint64_t until;
+	int saved = errno;
+
+	if (span_guarded() || !drain_enabled())
+		return;
+	if (atomic_compare_exchange_strong_explicit(&cupti_state, &expected, CUPTI_STARTING, memory_order_acq_rel,
+						    memory_order_acquire)) {
+		start_mine();
+	} else {
+		until = now_ns() + START_WAIT_NS;
+		while (atomic_load_explicit(&cupti_state, memory_order_acquire) == CUPTI_STARTING && now_ns() < until)
+			sys_futex_wait(&cupti_state, CUPTI_STARTING, FLUSH_NS);
+	}
+	errno = saved;
+}
+
+bool cupti_records(enum call call)
+{
+	return atomic_load_explicit(&cupti_state, memory_order_acquire) == CUPTI_ACTIVE && apis_active && api_records[call];
+}
+
+/* ---- its records */
+
+static void read_buffer(struct pf_writer *w, uint8_t *buffer, size_t valid, uint64_t now)
+{
+	struct cupti_record r;
+	uint8_t *record = NULL;
+
+	while (valid && cupti.ActivityGetNextRecord(buffer, valid, &record) == CUPTI_OK) {
+		cupti_record_read(record, api_version, &r);
+		cupti_write_add(w, &cuda_clock, &r, now);
+		free(r.owned);		/* CUPTI leaves that to its client */
+	}
+}
+
+static void read_completed(struct pf_writer *w, uint64_t now)
+{
+	uint8_t *buffer;
+	size_t valid;
+
+	while ((buffer = cupti_buffers_next(&valid))) {
+		read_buffer(w, buffer, valid, now);
+		cupti_buffers_free(buffer);
+	}
+	cupti_write_flush(w, now);
+}
+
+/* Takes the guard and flushes. False when somebody else is at it. */
+static bool flush(uint32_t flag)
+{
+	if (atomic_exchange_explicit(&flushing, true, memory_order_acquire))
+		return false;
+	cupti.ActivityFlushAll(flag);
+	atomic_store_explicit(&flushing, false, memory_order_release);
+	return true;
+}
+
+static void count_losses(void)
+{
+	static uint64_t spare_before;
+	uint64_t spare = atomic_load_explicit(&spare_lost, memory_order_relaxed);
+	size_t dropped = 0;
+
+	if (cupti.ActivityGetNumDroppedRecords && !cupti.ActivityGetNumDroppedRecords(NULL, 0, &dropped) && dropped) {
+		library_dropped += dropped;
+		drain_count_dropped(dropped);
+	}
+	drain_count_dropped(spare - spare_before);
+	spare_before = spare;
+	if (library_dropped)
+		drain_attr_int("whyidle.gpu.dropped", (int64_t)library_dropped);
+	if (spare)
+		drain_attr_int("whyidle.gpu.buffers_lost", (int64_t)spare);
+}
+
+static void tell_counts(void)
+{
+	const struct cupti_write_counts *c = cupti_write_counts();
+
+	if (c->zero_time)
+		drain_attr_int("whyidle.gpu.zero_time", (int64_t)c->zero_time);
+	if (c->unfinished)
+		drain_attr_int("whyidle.gpu.unfinished", (int64_t)c->unfinished);
+	if (c->crowded)
+		drain_attr_int("whyidle.gpu.crowded", (int64_t)c->crowded);
+	if (c->overhead_ns)
+		drain_attr_int("whyidle.gpu.overhead_ns", (int64_t)c->overhead_ns);
+	if (cuda_clock.steps)
+		drain_attr_int("whyidle.gpu.clock_steps", (int64_t)cuda_clock.steps);
+}
+
+static void on_drain(struct pf_writer *w, uint64_t now)
+{
+	if (atomic_load_explicit(&cupti_state, memory_order_acquire) != CUPTI_ACTIVE || sys_pid() != owner_pid)
+		return;
+	cupti_clock_sample(&cuda_clock);
+	if (now - last_flush_ns >= FLUSH_NS && !atomic_load_explicit(&ended, memory_order_acquire)) {
+		last_flush_ns = now;
+		if (flush(0))
+			count_losses();
+	}
+	read_completed(w, now);
+	tell_counts();
+}
+
+/* ---- the end */
+
+/* In the exiting thread. Nothing here waits for the device. */
+static bool last_flush(uint64_t until)
+{
+	if (atomic_load_explicit(&cupti_state, memory_order_acquire) != CUPTI_ACTIVE || sys_pid() != owner_pid)
+		return false;
+	if (atomic_exchange_explicit(&ended, true, memory_order_acq_rel))
+		return false;
+	while (!flush(CUPTI_FLUSH_FORCED)) {
+		if (now_ns() >= until)
+			return false;
+		sys_futex_wait(&cupti_state, CUPTI_ACTIVE, 1000000);
+	}
+	return true;
+}
+
+/* Ends by _exit and the like: the hook's final round reads the buffers, and libcupti is still whole then. */
+static void on_exit_flush(void)
+{
+	last_flush(now_ns() + config.exit_ns / 2);
+}
+
+/* Ends by exit(): behind us come libcudart's and libcupti's own handlers, which leave them dead (calls answer 15). So the drain
+ * thread must have read the buffers before this returns. */
+static void at_exit(void)
+{
+	uint64_t until = now_ns() + config.exit_ns / 2;
+
+	span_guard_up();
+	if (last_flush(until)) {
+		drain_kick();
+		while (cupti_buffers_unread() && now_ns() < until)
+			sys_futex_wait(&cupti_state, CUPTI_ACTIVE, 1000000);
+	}
+	span_guard_down();
+}
+
+void cupti_call_succeeded_slow(void)
+{
+	if (span_guarded() || atomic_load_explicit(&cupti_state, memory_order_acquire) < CUPTI_ACTIVE)
+		return;
+	if (atomic_exchange_explicit(&cupti_exit_registered, true, memory_order_relaxed))
+		return;
+	if (atomic_load_explicit(&cupti_state, memory_order_acquire) == CUPTI_ACTIVE) {
+		span_guard_up();
+		atexit(at_exit);
+		span_guard_down();
+	}
+}
+
+/* CUDA and CUPTI are unusable here: nothing of them is ever called again in this process. A parent that had not begun leaves its
+ * child free to begin. */
+static void on_fork_child(void)
+{
+	if (atomic_load_explicit(&cupti_state, memory_order_relaxed) == CUPTI_FRESH)
+		return;
+	atomic_store_explicit(&cupti_state, CUPTI_NONE, memory_order_relaxed);
+	cupti_buffers_forget();
+	drain_attr_str("whyidle.gpu", "none: forked from a process that uses CUDA");
+}
