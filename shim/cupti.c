@@ -24,6 +24,7 @@
 #include "shim/span.h"
 #include "shim/sys.h"
 
+#define TRIES 16
 #define FLUSH_NS 1000000000u
 #define START_WAIT_NS 10000000000u
 
@@ -199,9 +200,10 @@ static int bring_up(void)
 		note("switched off by WHYIDLE_GPU=off", 0);
 		return -1;
 	}
-	if (cupti_find(&cupti, why, sizeof(why))) {
+	r = cupti_find(&cupti, why, sizeof(why));
+	if (r) {
 		note(why, 0);
-		return -1;
+		return r;
 	}
 	r = cupti.GetVersion(&api_version);
 	if (r || api_version < CUPTI_OLDEST_API) {
@@ -237,13 +239,18 @@ unsubscribe:
 	return -1;
 }
 
+/* A call of a statically linked NCCL may come before anything of CUDA is loaded: then a later call tries again. */
 static void start_mine(void)
 {
+	static unsigned int tries;
 	unsigned int state;
+	int r;
 
 	span_guard_up();
-	drain_on_fork_child(on_fork_child);
-	state = bring_up() ? CUPTI_NONE : CUPTI_ACTIVE;
+	if (!tries++)
+		drain_on_fork_child(on_fork_child);
+	r = bring_up();
+	state = r == -EAGAIN && tries < TRIES ? CUPTI_FRESH : r ? CUPTI_NONE : CUPTI_ACTIVE;
 	/* release pairs with the acquire in cupti_start: tables and functions are there */
 	atomic_store_explicit(&cupti_state, state, memory_order_release);
 	sys_futex_wake(&cupti_state);

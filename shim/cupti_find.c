@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,7 +127,7 @@ static int driver_major(void)
 	return version / 1000;
 }
 
-static void *open_any(char *why, size_t len)
+static void *open_any(char *why, size_t len, bool *early)
 {
 	const char *wanted = getenv("WHYIDLE_CUPTI");
 	char cudart[PATH_BYTES];
@@ -151,17 +152,19 @@ static void *open_any(char *why, size_t len)
 		handle = open_soname(major);
 	if (!handle && major)
 		snprintf(why, len, "no libcupti.so.%d found; WHYIDLE_CUPTI can name it", major);
-	else if (!handle)
-		snprintf(why, len, "no libcupti found; WHYIDLE_CUPTI can name it");
+	*early = !major;
+	if (!handle && *early)
+		snprintf(why, len, "no CUDA runtime or driver is loaded; WHYIDLE_CUPTI can name a CUPTI");
 	return handle;
 }
 
 int cupti_find(struct cupti_functions *f, char *why, size_t why_len)
 {
-	void *handle = open_any(why, why_len);
+	bool early = false;
+	void *handle = open_any(why, why_len, &early);
 
 	if (!handle)
-		return -ENOENT;
+		return early ? -EAGAIN : -ENOENT;
 #define LOOK_UP(name, params) f->name = (int(*) params)dlsym(handle, "cupti" #name);
 #define REQUIRED(name, params) \
 	LOOK_UP(name, params) \

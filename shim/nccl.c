@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The exported wrappers of NCCL, made from the rows of nccl.def. Runs in the traced thread: no allocation, no lock, no stdio.
+ *
+ * NCCL calls some of its own public functions through the PLT (Bcast calls Broadcast, old Send calls GroupStart): a per-thread depth
+ * tells these apart, and only the host's own call is recorded. The guard stays down meanwhile: the connects and reads that NCCL
+ * makes in the host's thread are what one wants to see under a slow ncclCommInitRank.
+ */
+#include "shim/nccl.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "shim/cuda_abi.h"
+#include "shim/cupti.h"
+#include "shim/nccl_comm.h"
+#include "shim/resolve.h"
+#include "shim/span.h"
+
+#pragma GCC poison malloc calloc realloc free printf fprintf snprintf
+
+#define EXPORT __attribute__((visibility("default")))
+#define PENDING 64
+
+enum slot {
+#define API(name, params, args, before, after) SLOT_##name,
+#include "shim/nccl.def"
+#undef API
+	SLOT_COUNT,
+	SLOT_ncclCommCount = SLOT_COUNT,	/* called, not wrapped */
+	SLOT_ncclCommUserRank,
+	SLOT_ALL
+};
+
+/* NVIDIA's profiling names first: the same code, and it cannot come back to us. */
+static const char *const slot_names[SLOT_ALL] = {
+#define API(name, params, args, before, after) "p" #name,
+#include "shim/nccl.def"
+#undef API
+	"pncclCommCount",
+	"pncclCommUserRank",
+};
+
+static _Atomic(void *) real_functions[SLOT_ALL];
+
+/* Of this thread: how deep inside NCCL, how many groups are open, and communicators whose handles come only when the group closes. */
+static _Thread_local struct {
+	unsigned int depth, groups, npending;
+	struct {
+		void **comm;
+		struct nccl_comm_info info;
+	} pending[PENDING];
+} here __attribute__((tls_model("initial-exec")));
+
+const char *nccl_wrapped(unsigned int i)
+{
+	return i < SLOT_COUNT ? slot_names[i] + 1 : NULL;
+}
+
+static void *find(enum slot slot, const void *caller)
+{
+	const char *name = slot_names[slot];
+	void *f = resolve_symbol(name, "libnccl", caller);
+
+	if (!f)
+		f = resolve_symbol(name + 1, "libnccl", caller);
+	if (!f)
+		f = resolve_symbol(name + 1, "librccl", NULL);
+	if (f)
+		atomic_store_explicit(&real_functions[slot], f, memory_order_relaxed);
+	return f;
+}
+
+static inline void *real_function(enum slot slot, const void *caller)
+{
+	void *f = atomic_load_explicit(&real_functions[slot], memory_order_relaxed);
+
+	return f ? f : find(slot, caller);
+}
+
+static void end(struct span *s, int result)
+{
+	s->always = true;
+	span_end(s, result == NCCL_IN_PROGRESS ? 0 : result);
+}
+
+/* A split does not say which rank one is in the new communicator. NCCL is asked once it must be ready: outside of a group, when
+ * a collective is issued on it. */
+static void learn_rank(void *comm, struct nccl_comm_info *info, const void *caller)
+{
+	int (*user_rank)(const void *, int *), (*count)(const void *, int *), rank, nranks;
+
+	if (here.groups)
+		return;
+	user_rank = real_function(SLOT_ncclCommUserRank, caller);
+	count = real_function(SLOT_ncclCommCount, caller);
+	if (!user_rank || !count)
+		return;
+	here.depth++;
+	if (!user_rank(comm, &rank) && !count(comm, &nranks)) {
+		info->rank = (uint32_t)rank;
+		info->nranks = (uint32_t)nranks;
+		nccl_comm_learn(comm, info);
+	}
+	here.depth--;
+}
+
+static void capture_comm(struct span *s, void *comm, const void *caller)
+{
+	struct nccl_comm_info info;
+
+	nccl_comm_get(comm, &info);
+	if (caller && info.rank == UINT32_MAX && comm)
+		learn_rank(comm, &info, caller);
+	s->nccl = true;
+	s->comm = info.key;
+	s->rank = info.rank;
+	s->nranks = info.nranks;
+}
+
+static void capture_payload(struct span *s, size_t count, int dtype)
+{
+	s->dtype = (uint32_t)dtype;
+	s->bytes = (int64_t)(count * nccl_dtype_bytes(dtype));
+}
+
+static void init_done(void **comm, const struct span *s)
+{
+	struct nccl_comm_info info = {s->comm, s->rank, s->nranks};
+
+	if (!comm)
+		return;
+	if (*comm)
+		nccl_comm_add(*comm, &info);
+	if (!here.groups || here.npending == PENDING)
+		return;
+	here.pending[here.npending].comm = comm;
+	here.pending[here.npending].info = info;
+	here.npending++;
+}
+
+static void init_all_done(void **comms, int n, const struct span *s)
+{
+	for (int i = 0; comms && i < n; i++) {
+		struct nccl_comm_info info = {s->comm, (uint32_t)i, (uint32_t)n};
+
+		nccl_comm_add(comms[i], &info);
+	}
+}
+
+/* The handle may have been written only now; one that we have already must keep its count. */
+static void group_closed(bool good)
+{
+	for (unsigned int i = 0; good && i < here.npending; i++) {
+		void *comm = *here.pending[i].comm;
+		struct nccl_comm_info info;
+
+		if (!comm)
+			continue;
+		nccl_comm_get(comm, &info);
+		if (info.key != here.pending[i].info.key)
+			nccl_comm_add(comm, &here.pending[i].info);
+	}
+	here.npending = 0;
+}
+
+static bool good(int result)
+{
+	return !result || result == NCCL_IN_PROGRESS;
+}
+
+/* Captures. Before: fill the span from the arguments. After: keep our table right. */
+#define NONE (-1)
+#define NOTHING
+#define COLLECTIVE(comm, count, dtype, redop, at) \
+	capture_comm(&s, comm, caller); \
+	capture_payload(&s, count, dtype); \
+	s.op = (uint32_t)(redop); \
+	s.root = (uint32_t)(at); \
+	s.seq = nccl_comm_next(comm);
+#define P2P(comm, count, dtype, other) \
+	capture_comm(&s, comm, caller); \
+	capture_payload(&s, count, dtype); \
+	s.peer = (uint32_t)(other);
+#define COMM(comm) capture_comm(&s, comm, NULL);
+#define INIT(key, size, at) \
+	s.nccl = true; \
+	s.comm = key; \
+	s.nranks = (uint32_t)(size); \
+	s.rank = (uint32_t)(at);
+#define INIT_DONE(comm) \
+	if (good(result)) \
+		init_done(comm, &s);
+#define INIT_ALL_DONE(comms, n) \
+	if (good(result)) \
+		init_all_done(comms, n, &s);
+#define GROUP_START \
+	if (!result) \
+		here.groups++;
+#define GROUP_END \
+	if (here.groups && !--here.groups) \
+		group_closed(good(result));
+/* before the call: as soon as it has been destroyed its address may be another thread's new communicator */
+#define FORGET(comm) nccl_comm_forget(comm);
+
+#define API(name, params, args, before, after) \
+	EXPORT int name params; \
+	EXPORT int name params \
+	{ \
+		const void *caller = __builtin_return_address(0); \
+		int(*real) params = real_function(SLOT_##name, caller); \
+		struct span s; \
+		int result; \
+\
+		if (!real) \
+			return NCCL_INVALID_USAGE; \
+		if (here.depth || span_guarded()) \
+			return real args; \
+		cupti_start(); \
+		span_begin(&s, CALL_##name); \
+		before \
+		here.depth++; \
+		result = real args; \
+		here.depth--; \
+		after \
+		end(&s, result); \
+		return result; \
+	}
+#include "shim/nccl.def"
