@@ -18,7 +18,7 @@
 /* The incremental clock of every sequence. Private to the sequence, so that one number serves all. */
 #define DELTA_CLOCK CLOCK_SEQ_FIRST
 
-#define MAX_ARGS 16
+#define MAX_ARGS 24
 /* A command line longer than this is cut: a descriptor that did not fit a block would be lost whole. */
 #define CMDLINE_BUDGET PF_STRING_MAX
 #define MAX_LABELS 16

@@ -63,7 +63,7 @@ struct pf_event {
 	uint64_t flow_id;		/* 0 = none */
 	uint64_t end_flow_id;		/* terminating flow id, 0 = none */
 	const struct pf_arg *args;
-	unsigned nargs;			/* at most 16 */
+	unsigned nargs;			/* at most 24 */
 };
 
 /* (Re)starts the sequence at `now_ns`: SEQ_INCREMENTAL_STATE_CLEARED, defaults (track, clock 64), snapshot of clock 64 against
