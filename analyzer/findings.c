@@ -264,9 +264,36 @@ static void make_acquittals(struct result *r)
 	acquit_communication(r, window_ns);
 }
 
+/* ---- what limits the verdict, said before it */
+
+static void warn_first(struct result *r, unsigned at, char *sentence)
+{
+	r->warnings = mem_resize(r->warnings, r->nwarnings + 1, sizeof(*r->warnings));
+	memmove(r->warnings + at + 1, r->warnings + at, (r->nwarnings - at) * sizeof(*r->warnings));
+	r->warnings[at] = sentence;
+	r->nwarnings++;
+}
+
+static void make_warnings(struct result *r)
+{
+	double unknown = share_of(result_leaf_ns(r, LEAF_UNKNOWN), result_window_ns(r));
+	char amount[AMOUNT_MAX];
+	unsigned n = 0;
+
+	if (r->dropped_events)
+		warn_first(r, n++, mem_format("%lld events were lost while recording: what is said below may be wrong where they are missing "
+			"(a larger WHYIDLE_RING_KB loses fewer)", (long long)r->dropped_events));
+	if (r->cut)
+		warn_first(r, n++, mem_format("the run was cut: %u process%s ended without saying so (killed, or still running); up to their last "
+			"100 ms are missing", r->cut_processes, r->cut_processes == 1 ? "" : "es"));
+	if (unknown >= thresholds.unknown)
+		warn_first(r, n++, mem_format("%s of the time could not be explained", amount_share(amount, unknown)));
+}
+
 int findings_make(struct result *r, const struct seen *seen)
 {
 	make_headline(r);
+	make_warnings(r);
 	make_findings(r, seen);
 	make_acquittals(r);
 	return 0;

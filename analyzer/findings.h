@@ -31,7 +31,8 @@ struct seen {
 
 /*
  * The last step of analysis_run. Expects devices, host_only, warnings and the run's facts to be filled in; fills findings, acquittals
- * and headline. Calls cause->explain() for each finding. Same input, same output. Returns 0, or -1 when memory is out.
+ * and headline, and puts the warnings on lost events, cut processes and unexplained time first (the engine's own warnings are about
+ * files and clocks). Calls cause->explain() for each finding. Same input, same output. Returns 0, or -1 when memory is out.
  */
 int findings_make(struct result *r, const struct seen *seen);
 
