@@ -39,6 +39,12 @@ static inline void sample_lose(struct window_result *w, enum leaf leaf, int64_t 
 		w->unknown[UNKNOWN_DEVICE] += ns;
 }
 
+static inline void sample_say(char ***lines, unsigned *n, const char *line)
+{
+	*lines = mem_resize(*lines, *n + 1, sizeof(**lines));
+	(*lines)[(*n)++] = mem_copy(line);
+}
+
 /* Two ranks of 50 steps of 100 ms on one host; nothing lost. */
 static inline struct result sample_result(void)
 {
