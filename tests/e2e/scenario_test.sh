@@ -1,0 +1,15 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Every scenario of examples/train once: the injected cause must be found, with the right amount. SCENARIOS = a selection.
+# The machine may be busy with other things; a scenario that fails is tried once more before it counts.
+set -u
+here=$(dirname "$0")
+all='healthy slow-storage few-workers slow-decode remote-data pageable worker-churn late-peer slow-link packet-loss blocked-port
+overflow checkpoint item-sync tiny-kernels alloc mixed'
+failed=''
+for name in ${SCENARIOS:-$all}; do
+	echo "== $name"
+	PLAIN=0 "$here/scenario.sh" "$name" 2 40 || PLAIN=0 "$here/scenario.sh" "$name" 2 60 || failed="$failed $name"
+done
+[ -z "$failed" ] || { echo "failed:$failed"; exit 1; }
