@@ -27,7 +27,7 @@ static struct clock *find(struct clocks *c, struct seq_clocks *seq, uint32_t id,
 	unsigned n = is_private(id) ? CLOCKS_PER_SEQ : CLOCKS_GLOBAL;
 
 	for (unsigned i = 0; i < n; i++) {
-		struct clock *clock = &set[(id + i) % n];
+		struct clock *clock = &set[(id + i) & (n - 1)];
 
 		if (clock->id == id)
 			return clock;

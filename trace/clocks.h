@@ -11,7 +11,7 @@
 
 #include "trace/get.h"
 
-#define CLOCKS_PER_SEQ 8
+#define CLOCKS_PER_SEQ 8		/* powers of two, both */
 #define CLOCKS_GLOBAL 128
 
 struct clock {

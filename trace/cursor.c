@@ -16,22 +16,11 @@
 
 int cursor_init(struct cursor *c, struct pf_error *err)
 {
-	size_t len;
-	const uint8_t *memory = input_memory(&c->in, &len);
-
-	c->buf = NULL;
-	c->cap = 0;
 	c->end_offset = 0;
 	c->eof = false;
-	if (memory) {
-		c->p = memory;
-		c->end = memory + len;
-		c->end_offset = len;
-		c->in.consumed = len;
-		c->eof = true;
-		return 0;
-	}
-	c->buf = malloc(WINDOW);
+	c->cap = 0;
+	c->p = c->end = NULL;
+	c->buf = calloc(1, WINDOW + GET_SLACK);
 	if (!c->buf) {
 		input_close(&c->in);
 		return failure(err, PF_ENOMEM, "no memory to read the trace");
@@ -69,7 +58,7 @@ static int make_room(struct cursor *c, size_t n, struct pf_error *err)
 
 		while (cap < n)
 			cap *= 2;
-		buf = malloc(cap);
+		buf = calloc(1, cap + GET_SLACK);
 		if (!buf)
 			return failure(err, PF_ENOMEM, "no memory for a packet of %zu bytes", n);
 		memcpy(buf, c->p, have);

@@ -17,7 +17,7 @@
 
 struct cursor {
 	struct input in;
-	uint8_t *buf;			/* NULL while the window is the caller's memory itself */
+	uint8_t *buf;			/* GET_SLACK more than cap */
 	size_t cap;
 	const uint8_t *p, *end;		/* what is left in the window */
 	uint64_t end_offset;		/* of `end` in the (inflated) stream */

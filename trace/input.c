@@ -98,14 +98,6 @@ int input_open_deflated(struct input *in, const void *data, size_t len, struct p
 	return start_inflating(in, err);
 }
 
-const uint8_t *input_memory(const struct input *in, size_t *len)
-{
-	if (in->fd >= 0 || in->deflated)
-		return NULL;
-	*len = in->memory_len;
-	return in->memory;
-}
-
 static ssize_t read_plain(struct input *in, void *buf, size_t len, struct pf_error *err)
 {
 	ssize_t n;

@@ -33,9 +33,6 @@ int input_open_deflated(struct input *in, const void *data, size_t len, struct p
 /* Up to `len` bytes to `buf`. Their number, 0 at the end, -1 with err's code, errno and text filled. */
 ssize_t input_read(struct input *in, void *buf, size_t len, struct pf_error *err);
 
-/* The bytes themselves when they are plain and in memory, so that nobody need copy them; NULL otherwise. */
-const uint8_t *input_memory(const struct input *in, size_t *len);
-
 void input_close(struct input *in);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The string pool and the iid tables, both open-addressed. Iids are multiplied before they index: some writers number from 1,
- * others use aligned addresses.
+ * The string pool and the iid tables, both open-addressed.
  */
 #include "trace/intern.h"
 
@@ -122,15 +121,6 @@ const struct string *pool_put(struct pool *p, struct budget *b, struct bytes s)
 	return copy;
 }
 
-static struct iid_slot *find(struct iid_slot *slots, size_t nslots, uint64_t iid)
-{
-	size_t at = (size_t)(iid * 0x9e3779b97f4a7c15u >> 32) & (nslots - 1);
-
-	while (slots[at].s && slots[at].iid != iid)
-		at = (at + 1) & (nslots - 1);
-	return &slots[at];
-}
-
 /* Makes room, and leaves behind what is of an older generation. */
 static int grow_iids(struct iids *t, struct budget *b, uint32_t generation)
 {
@@ -146,7 +136,7 @@ static int grow_iids(struct iids *t, struct budget *b, uint32_t generation)
 		return -1;
 	for (size_t i = 0; i < t->nslots; i++)
 		if (t->slots[i].s && t->slots[i].generation == generation)
-			*find(slots, nslots, t->slots[i].iid) = t->slots[i];
+			*iids_slot(slots, nslots, t->slots[i].iid) = t->slots[i];
 	budget_free(b, t->slots, t->nslots, sizeof(*t->slots));
 	t->slots = slots;
 	t->nslots = nslots;
@@ -160,20 +150,10 @@ int iids_set(struct iids *t, struct budget *b, uint32_t generation, uint64_t iid
 
 	if (t->count * 2 >= t->nslots && grow_iids(t, b, generation) < 0)
 		return -1;
-	slot = find(t->slots, t->nslots, iid);
+	slot = iids_slot(t->slots, t->nslots, iid);
 	t->count += !slot->s;
 	*slot = (struct iid_slot){iid, s, generation};
 	return 0;
-}
-
-const struct string *iids_get(const struct iids *t, uint32_t generation, uint64_t iid)
-{
-	const struct iid_slot *slot;
-
-	if (!t->nslots)
-		return NULL;
-	slot = find(t->slots, t->nslots, iid);
-	return slot->s && slot->generation == generation ? slot->s : NULL;
 }
 
 void iids_free(struct iids *t)

@@ -41,8 +41,27 @@ struct iids {
 
 /* 0, or -1 without memory. */
 int iids_set(struct iids *t, struct budget *b, uint32_t generation, uint64_t iid, const struct string *s);
-/* NULL when it has no string in this generation. */
-const struct string *iids_get(const struct iids *t, uint32_t generation, uint64_t iid);
 void iids_free(struct iids *t);
+
+static inline struct iid_slot *iids_slot(struct iid_slot *slots, size_t nslots, uint64_t iid)
+{
+	/* Multiplied, since some writers number from 1 and others use aligned addresses. */
+	size_t at = (size_t)(iid * 0x9e3779b97f4a7c15u >> 32) & (nslots - 1);
+
+	while (slots[at].s && slots[at].iid != iid)
+		at = (at + 1) & (nslots - 1);
+	return &slots[at];
+}
+
+/* NULL when it has no string in this generation. */
+static inline const struct string *iids_get(const struct iids *t, uint32_t generation, uint64_t iid)
+{
+	const struct iid_slot *slot;
+
+	if (!t->nslots)
+		return NULL;
+	slot = iids_slot(t->slots, t->nslots, iid);
+	return slot->s && slot->generation == generation ? slot->s : NULL;
+}
 
 #endif

@@ -38,22 +38,23 @@ static int grow(struct sequences *s, struct budget *b)
 
 struct sequence *sequences_get(struct sequences *s, struct budget *b, uint32_t id)
 {
+	struct sequence **near = &s->near[id % SEQUENCES_NEAR];
 	size_t at;
 
-	if (s->last && s->last->id == id)
-		return s->last;
+	if (*near && (*near)->id == id)
+		return *near;
 	if (s->count * 2 >= s->nslots && grow(s, b) < 0)
 		return NULL;
 	for (at = slot_of(id, s->nslots); s->slots[at]; at = (at + 1) & (s->nslots - 1))
 		if (s->slots[at]->id == id)
-			return s->last = s->slots[at];
+			return *near = s->slots[at];
 	s->slots[at] = budget_calloc(b, 1, sizeof(struct sequence));
 	if (!s->slots[at])
 		return NULL;
 	s->slots[at]->id = id;
 	s->slots[at]->generation = 1;
 	s->count++;
-	return s->last = s->slots[at];
+	return *near = s->slots[at];
 }
 
 void sequences_free(struct sequences *s)

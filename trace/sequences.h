@@ -34,10 +34,12 @@ struct pools {
 	struct pool names, keys, strings;
 };
 
+#define SEQUENCES_NEAR 256
+
 struct sequences {
 	struct sequence **slots;
 	size_t nslots, count;
-	struct sequence *last;		/* packets come in runs */
+	struct sequence *near[SEQUENCES_NEAR];	/* by the id's low bits: the one found last */
 };
 
 /* The sequence of that id, made when it is new. NULL without memory. */
