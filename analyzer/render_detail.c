@@ -35,7 +35,7 @@ static void print_window(const struct out *o, const char *name, const struct win
 {
 	if (!w->present)
 		return;
-	fprintf(o->to, "    %s: %lld ns = compute %lld + exposed_comm %lld + exposed_copy %lld + idle %lld; %lld gaps, longest %lld ns\n", name,
+	out_wrapf(o, "    ", "%s: %lld ns = compute %lld + exposed_comm %lld + exposed_copy %lld + idle %lld; %lld gaps, longest %lld ns", name,
 		(long long)w->ns, (long long)w->compute_ns, (long long)w->exposed_comm_ns, (long long)w->exposed_copy_ns, (long long)w->idle_ns,
 		(long long)w->gap_count, (long long)w->longest_gap_ns);
 	print_ledgers(o, w);

@@ -112,6 +112,7 @@ int cmd_run(const struct cli *cli)
 	}
 	if (report_check_options(cli))
 		return EXIT_USAGE;
+	child_shield();
 	env = prepare(cli, &s);
 	rc = env ? child_run(cli->operands, env, &end) : -ENOMEM;
 	if (rc) {

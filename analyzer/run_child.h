@@ -11,9 +11,12 @@ struct child_end {
 	int status;			/* as of waitpid, when exec_errno is 0 */
 };
 
+/* From here on a closed stderr cannot end us. First of all calls; the child is started with what was before. */
+void child_shield(void);
+
 /*
  * Starts argv (looked up in PATH) with environment envp and waits until it ends; passes signals on meanwhile. Does not wait for
- * processes that it leaves behind. Signals stay blocked afterwards: child_restore_signals. Returns 0, or -errno when there could be no child.
+ * processes that it leaves behind. Our own stdin and stdout are /dev/null afterwards. Signals stay blocked afterwards: child_restore_signals. Returns 0, or -errno when there could be no child.
  */
 int child_run(char **argv, char **envp, struct child_end *end);
 
