@@ -1,0 +1,59 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# A program on the software GPU under the shim: every kernel, copy and set is in the trace once, with its stream, bytes and the call that
+# launched it, in each record layout, however the runtime was loaded and however the program ends.
+set -u
+here=$(dirname "$0")/gpu
+root=$(dirname "$0")/../..
+shim=$BUILD/libwhyidle.so sim=$BUILD/simgpu
+[ -e "$sim/libcupti.so.12" ] || { echo "no software GPU here"; exit 77; }
+[ -x "$BUILD/tests/tracecat" ] || exit 99
+case ${SAN:-} in '') ;; *) echo "the shim is not preloaded under sanitizers here"; exit 77 ;; esac
+tmp=$(mktemp -d) || exit 99
+trap 'rm -rf "$tmp"' EXIT
+failed=0
+
+link="-L$sim -lcudart -lsimgpu -Wl,-rpath,$sim -pthread"
+$CC -I"$root" -w "$here/work.c" -o "$tmp/work" $link || exit 99
+$CC -I"$root" -w -shared -fPIC -DAS_LIBRARY "$here/work.c" -o "$tmp/work.so" $link || exit 99
+$CC -w "$here/host.c" -o "$tmp/host" -ldl || exit 99
+
+# run NAME MODE-OF-CHECK ENVIRONMENT... -- COMMAND...
+run() {
+	name=$1 check=$2
+	shift 2
+	environment=
+	while [ "$1" != -- ]; do environment="$environment $1" && shift; done
+	shift
+	mkdir "$tmp/$name"
+	env LD_PRELOAD="$shim" WHYIDLE_DIR="$tmp/$name" $environment timeout 60 "$@" >"$tmp/$name.out" 2>"$tmp/$name.err"
+	rc=$?
+	if [ $rc -ne 0 ] || [ -s "$tmp/$name.err" ]; then
+		echo "$name: exit $rc"; cat "$tmp/$name.err"; failed=1
+		return
+	fi
+	echo "$name:"
+	child=$(sed -n 's/^child|//p' "$tmp/$name.out")
+	for trace in "$tmp/$name"/*.pftrace; do
+		mode=$check
+		case $trace in *."${child:-none}".*) mode=child ;; esac
+		"$BUILD/tests/tracecat" "$trace" >"$tmp/cat" || failed=1
+		"$PYTHON" "$here/check.py" "$tmp/$name.out" $mode <"$tmp/cat" || failed=1
+	done
+}
+
+for version in 18 22 130001; do
+	run version-$version cupti SIMGPU_CUPTI_VERSION=$version -- "$tmp/work"
+done
+run private cupti SIMGPU_CUPTI_VERSION=22 -- "$tmp/host" "$tmp/work.so"
+run few-buffers cupti WHYIDLE_CUPTI_BUFFERS=4 -- "$tmp/work"
+run long-kernel cupti A=b -- "$tmp/work" long
+run fork cupti A=b -- "$tmp/work" fork
+run end-by-_exit cupti A=b -- "$tmp/work" _exit
+run unfinished cupti A=b -- "$tmp/work" unfinished
+run missing-function cupti A=b -- "$tmp/work" missing
+run held wrappers SIMGPU_CUPTI_BUSY=1 -- "$tmp/work"
+run off wrappers WHYIDLE_GPU=off -- "$tmp/work"
+run bad-path wrappers WHYIDLE_CUPTI=/nowhere/libcupti.so -- "$tmp/work"
+exit $failed
