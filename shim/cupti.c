@@ -40,7 +40,7 @@ static struct cupti_clock cuda_clock;	/* drain thread */
 static _Atomic uint64_t spare_lost;	/* records that landed in spare buffers */
 static _Atomic bool flushing;		/* the try-guard around FlushAll */
 static _Atomic bool ended;		/* the last flush has begun: the drain thread stays out of CUPTI's flush */
-static uint64_t last_flush_ns;		/* drain thread */
+static uint64_t last_flush_ns, settled_ns;	/* drain thread */
 static uint64_t library_dropped;
 
 /* ---- CUPTI's callbacks: its threads, or the host's inside a CUDA call */
@@ -354,15 +354,22 @@ static void tell_counts(void)
 
 static void on_drain(struct pf_writer *w, uint64_t now)
 {
+	uint64_t oldest;
+
 	if (atomic_load_explicit(&cupti_state, memory_order_acquire) != CUPTI_ACTIVE || sys_pid() != owner_pid)
 		return;
 	cupti_clock_sample(&cuda_clock);
 	if (now - last_flush_ns >= FLUSH_NS && !atomic_load_explicit(&ended, memory_order_acquire)) {
 		last_flush_ns = now;
-		if (flush(0))
+		if (flush(0)) {
+			/* CUPTI keeps a buffer while one of its operations runs: what ended since it asked for that is not here */
+			oldest = cupti_buffers_oldest_ns();
+			settled_ns = oldest < now ? oldest : now;
 			count_losses();
+		}
 	}
 	read_completed(w, now);
+	drain_settled(atomic_load_explicit(&ended, memory_order_acquire) ? UINT64_MAX : settled_ns);
 	tell_counts();
 }
 

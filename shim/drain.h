@@ -39,6 +39,9 @@ uint64_t drain_thread_track(struct pf_writer *w, int64_t tid);
 /* Sequence ids: 1 the process, 2..0x7fff threads' calls (ours), 0x8000..0xffff free for hooks' per-thread sequences,
  * 0x10000.. device streams. */
 enum { DRAIN_SEQ_PROCESS = 1, DRAIN_SEQ_THREAD = 2, DRAIN_SEQ_HOOK = 0x8000, DRAIN_SEQ_DEVICE = 0x10000 };
+/* The hook has written everything that ended before `ns` (MONOTONIC; UINT64_MAX = all): the watermark waits when that is more
+ * than 2 s ago. One hook may use it. */
+void drain_settled(uint64_t ns);
 /* Events that a hook had to drop, for `whyidle.dropped`; and events that it wrote, for `whyidle.recorded`. */
 void drain_count_dropped(uint64_t n);
 void drain_count_recorded(uint64_t n);
