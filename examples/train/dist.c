@@ -95,4 +95,8 @@ void dist_close(struct dist *d)
 {
 	if (d->comm)
 		CHECK(ncclCommDestroy(d->comm));
+	for (int i = 0; i < BUCKETS; i++)
+		CHECK(cudaEventDestroy(d->ready[i]));
+	CHECK(cudaEventDestroy(d->reduced));
+	CHECK(cudaStreamDestroy(d->stream));
 }

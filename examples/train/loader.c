@@ -159,6 +159,16 @@ void loader_stop(struct loader *l)
 			;
 }
 
+void loader_close(struct loader *l)
+{
+	munmap(l->memory, (size_t)l->slots * l->plan->batch_bytes);
+	close(l->result_read);
+	close(l->result_write);
+	free(l->pids);
+	free(l->index_fds);
+	free(l->slot_of);
+}
+
 const uint8_t *loader_next(struct loader *l, int64_t waited_ns[2])
 {
 	int *slot = &l->slot_of[l->next % (uint64_t)l->slots], got;

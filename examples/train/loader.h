@@ -29,6 +29,7 @@ void loader_open(struct loader *l, const struct plan *plan, int port);
 void loader_start(struct loader *l, uint64_t end);
 /* Ends the workers and waits for them. */
 void loader_stop(struct loader *l);
+void loader_close(struct loader *l);
 
 /* The next batch, valid until the next call. *waited_ns = {begin, end} of the wait for it (equal when it was there). */
 const uint8_t *loader_next(struct loader *l, int64_t waited_ns[2]);

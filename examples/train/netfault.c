@@ -141,6 +141,7 @@ void netfault_start(struct netfault *f, int64_t every_ns, int64_t burst_ns, unsi
 void netfault_stop(struct netfault *f)
 {
 	f->stop = true;
-	pthread_join(f->thread, NULL);
+	if (f->every_ns)
+		pthread_join(f->thread, NULL);
 	free(f);
 }

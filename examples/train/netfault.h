@@ -14,6 +14,7 @@ struct netfault;
 struct netfault *netfault_new(void);
 /* Starts bursts of loss_percent, one every every_ns for burst_ns, on the connections opened since. A thread of its own, which makes bare system calls only. */
 void netfault_start(struct netfault *f, int64_t every_ns, int64_t burst_ns, unsigned int seed);
+/* Ends them, if they were started, and frees f. */
 void netfault_stop(struct netfault *f);
 
 #endif

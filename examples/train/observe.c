@@ -182,15 +182,26 @@ void observe_collect(void)
 	seen.drained = 0;
 }
 
-int observe_write(const char *path)
+int observe_close(const char *path)
 {
-	char *part = text("%s.part", path);
-	int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600), bad;
+	char *part;
+	int fd, bad;
 
+	if (!seen.on)
+		return 0;
+	part = text("%s.part", path);
+	fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	bad = fd < 0 || write_all(fd, seen.records, seen.count * sizeof(*seen.records)) < 0;
 	if (fd >= 0)
 		close(fd);
 	bad = bad || rename(part, path);
 	free(part);
+	event_put(seen.base);
+	while (seen.npool)
+		CHECK(cudaEventDestroy(seen.pool[--seen.npool]));
+	free(seen.pool);
+	free(seen.pending);
+	free(seen.records);
+	memset(&seen, 0, sizeof(seen));
 	return bad ? -1 : 0;
 }

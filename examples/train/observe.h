@@ -44,6 +44,7 @@ void observe_step_done(bool skipped, int64_t start_ns);
 void observe_drained(void);
 /* Reads the events of what had ended by then; cheap, but to be called while the device is busy. */
 void observe_collect(void);
-int observe_write(const char *path);
+/* Writes what was seen (nothing when off: 0) and forgets it. 0 or -1 with errno. */
+int observe_close(const char *path);
 
 #endif

@@ -118,6 +118,26 @@ static void start(struct trainer *t)
 	observe_start(p->truth != NULL, t->compute);
 }
 
+static void finish(struct trainer *t)
+{
+	void *device[] = { t->batch[0], t->batch[1], t->activations, t->param, t->grad, t->momentum, t->variance, t->loss, t->scale,
+			   t->inverse, t->found_inf, t->tracker };
+
+	loader_stop(&t->loader);
+	loader_close(&t->loader);
+	dist_close(&t->dist);
+	for (size_t i = 0; i < sizeof(device) / sizeof(device[0]); i++)
+		CHECK(cudaFree(device[i]));
+	for (int i = 0; i < 2; i++)
+		if (t->staging[i])
+			CHECK(cudaFreeHost(t->staging[i]));
+	CHECK(cudaFreeHost(t->host_found_inf));
+	CHECK(cudaFreeHost(t->host_params));
+	CHECK(cudaEventDestroy(t->copied));
+	CHECK(cudaStreamDestroy(t->copy));
+	CHECK(cudaStreamDestroy(t->compute));
+}
+
 /* The batch, on its way to the device. */
 static const uint8_t *load(struct trainer *t)
 {
@@ -357,16 +377,15 @@ int trainer_run(const struct plan *plan, int data_port)
 	for (t.step = 0; t.step < plan->steps; t.step++)
 		train_step(&t);
 	CHECK(cudaDeviceSynchronize());
-	if (t.fault && plan->steps > 3)
+	if (t.fault)
 		netfault_stop(t.fault);
 	observe_drained();
 	observe_collect();
-	loader_stop(&t.loader);
-	dist_close(&t.dist);
+	if (observe_close(log))
+		die("cannot write %s: %s", log, strerror(errno));
+	finish(&t);
 	if (plan->rank == 0)
 		printf("done: %d steps, %d skipped\n", plan->steps, t.skipped);
-	if (plan->truth && observe_write(log))
-		die("cannot write %s: %s", log, strerror(errno));
 	free(log);
 	return 0;
 }
