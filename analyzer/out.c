@@ -61,29 +61,34 @@ static size_t line_bytes(const char *p, size_t width)
 	return at;
 }
 
-void out_wrap(const struct out *o, enum style s, const char *lead, const char *text)
+void out_wrap_at(const struct out *o, enum style s, size_t column, const char *text)
 {
-	size_t indent = text_columns(lead), n;
 	char *clean = clean_text(text);
 	const char *p = clean;
+	size_t n;
 
-	fputs(lead, o->to);
 	if (s != STYLE_PLAIN)
 		out_style(o, s);
 	for (;;) {
-		n = line_bytes(p, OUT_COLUMNS - indent);
+		n = line_bytes(p, OUT_COLUMNS - column);
 		fwrite(p, 1, n, o->to);
 		p += n;
 		while (*p == ' ')
 			p++;
 		if (!*p)
 			break;
-		fprintf(o->to, "\n%*s", (int)indent, "");
+		fprintf(o->to, "\n%*s", (int)column, "");
 	}
 	if (s != STYLE_PLAIN)
 		out_style(o, STYLE_PLAIN);
 	fputc('\n', o->to);
 	free(clean);
+}
+
+void out_wrap(const struct out *o, enum style s, const char *lead, const char *text)
+{
+	fputs(lead, o->to);
+	out_wrap_at(o, s, text_columns(lead), text);
 }
 
 void out_wrapf(const struct out *o, const char *lead, const char *fmt, ...)

@@ -6,6 +6,7 @@
 #define WHYIDLE_ANALYZER_OUT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 
 #define OUT_COLUMNS 100
@@ -26,7 +27,10 @@ void out_style(const struct out *o, enum style s);
 /* printf in a style. For our own words: not cleaned. */
 __attribute__((format(printf, 3, 4))) void out_print(const struct out *o, enum style s, const char *fmt, ...);
 
-/* `lead` (its columns are the indent of further lines), then `s` broken at blanks; newline at the end. */
+/* `text` broken at blanks, on a line that already has `column` columns; further lines begin there too. Newline at the end. */
+void out_wrap_at(const struct out *o, enum style s, size_t column, const char *text);
+
+/* `lead` (its columns are the indent of further lines), then `text` in style `s`, broken likewise. */
 void out_wrap(const struct out *o, enum style s, const char *lead, const char *text);
 
 /* printf, then out_wrap in plain style. */

@@ -117,11 +117,20 @@ static int absolute(char out[PATH_MAX], const char *path)
 	return 0;
 }
 
+/* The recorder keeps the path in a buffer of fixed size. */
+#define DIR_MAX 500
+
 static int open_directory(struct session *s, const char *path)
 {
 	struct stat st;
 
-	if (absolute(s->dir, path) || make_directories(s->dir, &s->created) || stat(s->dir, &st))
+	if (absolute(s->dir, path))
+		return -1;
+	if (strlen(s->dir) > DIR_MAX) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	if (make_directories(s->dir, &s->created) || stat(s->dir, &st))
 		return -1;
 	if (!S_ISDIR(st.st_mode)) {
 		errno = ENOTDIR;
