@@ -9,16 +9,19 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "shim/cuda_abi.h"
 #include "shim/cuda_kernels.h"
 #include "shim/cupti.h"
 #include "shim/resolve.h"
 #include "shim/span.h"
+#include "shim/strings.h"
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf
 
 #define EXPORT __attribute__((visibility("default")))
+#define NAME_BYTES_MAX 4000		/* of the string table's 4 KB */
 
 enum slot {
 #define API(ret, name, call, params, args, capture) SLOT_##name,
@@ -86,14 +89,15 @@ static void end(struct span *s, int result)
 		cupti_call_succeeded();
 }
 
+/* Without CUPTI the launch is all that one sees of a kernel. */
 static void capture_kernel(struct span *s, const void *stub)
 {
 	const char *name = s->quiet || !s->start_ns ? NULL : cuda_kernels_name(stub);
 
 	if (!name)
 		return;
-	s->target_kind = TARGET_PATH;
-	s->target = (intptr_t)name;
+	s->target_kind = TARGET_STRING;
+	s->target = (intptr_t)strings_intern(PF_STRINGS, name, strnlen(name, NAME_BYTES_MAX));
 }
 
 #define CAP_NONE

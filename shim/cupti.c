@@ -109,8 +109,8 @@ static int subscribe(cupti_subscriber *subscriber)
 	struct cupti_subscribe_params params = {sizeof(params), "whyidle", holder, sizeof(holder)};
 	int r = cupti.Subscribe(subscriber, on_callback, NULL);
 
-	if (r == CUPTI_HELD && cupti.Subscribe_v2)
-		r = cupti.Subscribe_v2(subscriber, on_callback, NULL, &params);
+	if (r == CUPTI_HELD && cupti.Subscribe_v2 && !cupti.Subscribe_v2(subscriber, on_callback, NULL, &params))
+		r = CUPTI_OK;	/* let go in between */
 	holder[sizeof(holder) - 1] = '\0';
 	if (r)
 		note_subscribe_failure(r, holder);
@@ -284,25 +284,26 @@ bool cupti_records(enum call call)
 
 /* ---- its records */
 
-static void read_buffer(struct pf_writer *w, uint8_t *buffer, size_t valid, uint64_t now)
+static void read_buffer(struct pf_writer *w, uint8_t *buffer, size_t valid, uint64_t now, bool forced)
 {
 	struct cupti_record r;
 	uint8_t *record = NULL;
 
 	while (valid && cupti.ActivityGetNextRecord(buffer, valid, &record) == CUPTI_OK) {
 		cupti_record_read(record, api_version, &r);
-		cupti_write_add(w, &cuda_clock, &r, now);
+		cupti_write_add(w, &cuda_clock, &r, now, forced);
 		free(r.owned);		/* CUPTI leaves that to its client */
 	}
 }
 
 static void read_completed(struct pf_writer *w, uint64_t now)
 {
+	bool forced = atomic_load_explicit(&ended, memory_order_acquire);
 	uint8_t *buffer;
 	size_t valid;
 
 	while ((buffer = cupti_buffers_next(&valid))) {
-		read_buffer(w, buffer, valid, now);
+		read_buffer(w, buffer, valid, now, forced);
 		cupti_buffers_free(buffer);
 	}
 	cupti_write_flush(w, now);

@@ -147,14 +147,16 @@ static uint64_t map_end(const struct cupti_clock *clock, uint64_t start_ns, uint
 	return end_ns < start_ns ? start_ns : end_ns;	/* the clock was stepped within */
 }
 
-static void add_op(const struct cupti_clock *clock, const struct cupti_record *r)
+static void add_op(const struct cupti_clock *clock, const struct cupti_record *r, bool forced)
 {
 	struct op *op = &batch->ops[nops];
 
-	if (!r->start) {
+	if (!r->end && (r->start || forced))
+		counts.unfinished++;
+	else if (!r->start)
 		counts.zero_time++;
+	if (!r->start)
 		return;
-	}
 	op->stream = lanes_stream(r->device, r->context, r->stream);
 	if (!op->stream) {
 		counts.crowded++;
@@ -163,8 +165,6 @@ static void add_op(const struct cupti_clock *clock, const struct cupti_record *r
 	}
 	op->start_ns = cupti_clock_map(clock, r->start);
 	op->end_ns = r->end ? map_end(clock, op->start_ns, r->end) : UINT64_MAX;
-	if (!r->end)
-		counts.unfinished++;
 	op->bytes = r->bytes;
 	op->name = op_name(r);
 	op->correlation = r->correlation;
@@ -235,13 +235,14 @@ static void add_device(const struct cupti_record *r)
 	drain_attr_str(key, r->name);
 }
 
-void cupti_write_add(struct pf_writer *w, const struct cupti_clock *clock, const struct cupti_record *r, uint64_t now_ns)
+void cupti_write_add(struct pf_writer *w, const struct cupti_clock *clock, const struct cupti_record *r, uint64_t now_ns,
+		     bool forced)
 {
 	switch (r->type) {
 	case RECORD_OP:
 		if (nops == BATCH)
 			cupti_write_flush(w, now_ns);
-		add_op(clock, r);
+		add_op(clock, r, forced);
 		break;
 	case RECORD_API:
 		if (napis == BATCH)

@@ -16,7 +16,7 @@ struct cupti_clock;
 
 struct cupti_write_counts {
 	uint64_t zero_time;		/* operations without times: not drawn */
-	uint64_t unfinished;		/* operations drawn without an end */
+	uint64_t unfinished;		/* operations that had no end yet at the process's; drawn when they have a start */
 	uint64_t crowded;		/* operations dropped: no lane, stream or thread entry left */
 	uint64_t overhead_ns;		/* CUPTI's own stalls, summed */
 };
@@ -25,8 +25,9 @@ struct cupti_write_counts {
 int cupti_write_init(void);
 
 /* Takes a RECORD_OP, RECORD_API, RECORD_OVERHEAD or RECORD_DEVICE. Names are copied now, so that the buffer can go back. Writes the
- * batch when it is full. */
-void cupti_write_add(struct pf_writer *w, const struct cupti_clock *clock, const struct cupti_record *r, uint64_t now_ns);
+ * batch when it is full. `forced`: it may come from a forced flush, where times that are missing mean "not finished". */
+void cupti_write_add(struct pf_writer *w, const struct cupti_clock *clock, const struct cupti_record *r, uint64_t now_ns,
+		     bool forced);
 
 /* Writes what has been added. */
 void cupti_write_flush(struct pf_writer *w, uint64_t now_ns);
