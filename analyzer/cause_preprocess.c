@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * data.preprocess: the worker that holds the awaited batch is working on it: decoding, augmenting, collating. Also what it does off the CPU in ways
+ * that were not recorded. Whether more workers would help was decided before (cause_workers.c): here they would not.
+ */
+#include <stdlib.h>
+
+#include "analyzer/cause_moment.h"
+#include "analyzer/cause_seen.h"
+#include "analyzer/cause_words.h"
+#include "analyzer/mem.h"
+
+struct seen { struct evidence e; int64_t queued_ns; };
+
+static bool claim(const struct timeline *tl, const struct moment *m, int64_t *until_ns)
+{
+	(void)tl;
+	*until_ns = m->end_ns;
+	if (!moment_idle(m) || !m->loader)
+		return false;
+	cut_at_batch(m, until_ns);
+	return true;
+}
+
+static void *open_seen(void)
+{
+	return mem_new(1, sizeof(struct seen));
+}
+
+static void see(void *state, const struct timeline *tl, const struct moment *m)
+{
+	struct seen *s = state;
+
+	evidence_see(&s->e, tl, m);
+	if (m->batch && m->batch->queued_behind)
+		s->queued_ns += m->end_ns - m->start_ns;
+}
+
+static void explain(void *state, const struct result *r, struct finding *f)
+{
+	struct seen *s = state;
+	struct evidence *e = &s->e;
+	const struct tally_row *row;
+	bool no_cpu = (e->workers_needed > e->cpus && e->cpus) || e->runnable_ns * 2 > e->ns;
+
+	(void)r;
+	finding_title(f, "The GPU waits %s for workers that prepare samples%s", words_ns(f->ns), no_cpu ? ": no CPU left" : "");
+	finding_evidence(f, "%s on a CPU, %s waiting for one, %s elsewhere", words_share(e->cpu_ns, e->ns), words_share(e->runnable_ns, e->ns),
+		words_share(e->ns - e->cpu_ns - e->runnable_ns, e->ns));
+	if (e->workers_seen)
+		finding_evidence(f, "%s seen%s%s, %lld CPUs allowed", words_count(e->workers_seen, "worker", "workers"), e->workers_needed ? ", needed: " : "",
+			e->workers_needed ? words_count(e->workers_needed, "", "") : "", (long long)e->cpus);
+	for (unsigned k = 0; k < 2 && (row = tally_top(&e->threads, k)); k++)
+		if (row->ns * 5 > e->ns)
+			finding_evidence(f, "%s: %s", row->name, words_ns(row->ns));
+	row = tally_top(&e->names, 0);
+	if (row && row->ns * 5 > e->ns)
+		finding_evidence(f, "%s of it in %s", words_ns(row->ns), row->name);
+	if (e->off_cpu_ns * 5 > e->ns)
+		finding_evidence(f, "%s off the CPU in nothing that was recorded: raw system calls, locks, or page faults", words_ns(e->off_cpu_ns));
+	evidence_say_ranks(e, f);
+	evidence_say_rhythm(e, f);
+	if (no_cpu)
+		finding_advice(f, "give the job more CPUs, or use them less: one thread per worker (torch.set_num_threads(1), cv2.setNumThreads(0), OMP_NUM_THREADS=1)");
+	else if (e->cpus > e->workers_seen)
+		finding_advice(f, "workers are busy and CPUs are free: num_workers %lld (now %lld)",
+			(long long)(e->workers_needed > e->workers_seen ? e->workers_needed : e->cpus), (long long)e->workers_seen);
+	finding_advice(f, "make a sample cheaper: decode to the size you need, cache decoded samples, move augmentation to the GPU");
+}
+
+static void close_seen(void *state)
+{
+	struct seen *s = state;
+
+	evidence_release(&s->e);
+	free(s);
+}
+
+const struct cause cause_preprocess = { LEAF_DATA_PREPROCESS, claim, open_seen, see, explain, close_seen };

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * data.worker_start: the training thread makes or reaps loader processes, or waits for a batch whose worker is still starting: it was asked and did not
+ * begin although no other batch kept it busy, and it is young.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/cause_moment.h"
+#include "analyzer/cause_seen.h"
+#include "analyzer/cause_words.h"
+#include "analyzer/mem.h"
+
+/* A loader asks new workers at once: one that was asked later than this after its birth is not starting. */
+#define YOUNG_NS 5000000000
+
+struct seen { struct evidence e; int64_t fork_ns, reap_ns; struct tally workers; };
+
+bool moment_worker_starts(const struct moment *m)
+{
+	const struct batch *b = m->batch;
+	int64_t born;
+
+	if (!m->loader || !b || !b->worker || b->queued_behind || !b->started_ns || m->start_ns >= b->started_ns)
+		return false;
+	born = b->worker->process->start_ns ? b->worker->process->start_ns : b->worker->process->first_ns;
+	if (!born)
+		return false;
+	return b->requested_ns - born < YOUNG_NS;
+}
+
+/* A child that runs the same program as its parent: a worker by fork, spawn or forkserver. */
+static bool is_worker_process(const struct process *p)
+{
+	if (!p || !p->command)
+		return false;
+	if (strstr(p->command, "multiprocessing"))
+		return true;
+	return p->parent && p->parent->command && !strcmp(p->command, p->parent->command);
+}
+
+static bool reaps_worker(const struct timeline *tl, const struct moment *m)
+{
+	const struct slice *s = m->waiter ? timeline_call_at(m->waiter, m->start_ns) : NULL;
+	int pid;
+
+	if (moment_class(m) == CLASS_CHILD_WAIT && moment_on_waiter(m))
+		s = m->call;
+	if (!s || s->name->class != CLASS_CHILD_WAIT || !s->target || !starts_with(s->target->text, "pid:"))
+		return false;
+	pid = atoi(s->target->text + 4);
+	for (unsigned i = 0; i < tl->nprocesses; i++)
+		if (tl->processes[i]->pid == pid && m->waiter && tl->processes[i]->parent == m->waiter->process)
+			return is_worker_process(tl->processes[i]);
+	return false;
+}
+
+static bool claim(const struct timeline *tl, const struct moment *m, int64_t *until_ns)
+{
+	*until_ns = m->end_ns;
+	if (!moment_idle(m))
+		return false;
+	if (moment_worker_starts(m)) {
+		if (*until_ns > m->batch->started_ns)
+			*until_ns = m->batch->started_ns;
+		return true;
+	}
+	return moment_class(m) == CLASS_PROC || reaps_worker(tl, m);
+}
+
+static void *open_seen(void)
+{
+	return mem_new(1, sizeof(struct seen));
+}
+
+static void see(void *state, const struct timeline *tl, const struct moment *m)
+{
+	struct seen *s = state;
+	int64_t ns = m->end_ns - m->start_ns;
+	char text[32];
+
+	evidence_see(&s->e, tl, m);
+	if (moment_class(m) == CLASS_PROC) {
+		s->fork_ns += ns;
+	} else if (moment_worker_starts(m)) {
+		snprintf(text, sizeof(text), "pid %d", m->batch->worker->process->pid);
+		tally_add(&s->workers, text, ns, 0, 1);
+	} else {
+		s->reap_ns += ns;
+	}
+}
+
+static void explain(void *state, const struct result *r, struct finding *f)
+{
+	struct seen *s = state;
+	const struct tally_row *row = tally_top(&s->workers, 0);
+
+	(void)r;
+	finding_title(f, "The GPU waits for loader workers to start: %s", words_ns(f->ns));
+	if (s->e.rhythm.episodes > 1)
+		finding_evidence(f, "%lld times in the window: workers are started anew, as a loader does at each epoch", (long long)s->e.rhythm.episodes);
+	evidence_say_rhythm(&s->e, f);
+	if (row)
+		finding_evidence(f, "%s were waited for; the longest, %s, for %s", words_count(tally_names(&s->workers), "new worker", "new workers"),
+			row->name, words_ns(row->ns));
+	if (s->fork_ns)
+		finding_evidence(f, "creating processes took %s of it", words_ns(s->fork_ns));
+	if (s->reap_ns)
+		finding_evidence(f, "waiting for old workers to end took %s of it", words_ns(s->reap_ns));
+	evidence_say_ranks(&s->e, f);
+	finding_advice(f, "DataLoader(..., persistent_workers=True): workers then live through all epochs");
+	finding_advice(f, "make workers start faster: no heavy imports or index building in the dataset's constructor or worker_init_fn; start method fork or forkserver instead of spawn");
+}
+
+static void close_seen(void *state)
+{
+	struct seen *s = state;
+
+	evidence_release(&s->e);
+	tally_free(&s->workers);
+	free(s);
+}
+
+const struct cause cause_worker_start = { LEAF_DATA_WORKER_START, claim, open_seen, see, explain, close_seen };
