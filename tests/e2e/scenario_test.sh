@@ -10,6 +10,9 @@ overflow checkpoint item-sync tiny-kernels alloc mixed'
 failed=''
 for name in ${SCENARIOS:-$all}; do
 	echo "== $name"
-	PLAIN=0 "$here/scenario.sh" "$name" 2 40 || PLAIN=0 "$here/scenario.sh" "$name" 2 60 || failed="$failed $name"
+	ranks=2
+	# decoding keeps one core per rank busy: two ranks want a core more for everything else
+	[ $name != slow-decode ] || [ "$(nproc)" -gt 2 ] || ranks=1
+	PLAIN=0 "$here/scenario.sh" "$name" $ranks 40 || PLAIN=0 "$here/scenario.sh" "$name" $ranks 60 || failed="$failed $name"
 done
 [ -z "$failed" ] || { echo "failed:$failed"; exit 1; }
