@@ -140,6 +140,8 @@ static void set_class(struct fd_entry *e, enum fd_class c)
 	atomic_store_explicit(&e->role, ROLE_UNKNOWN, memory_order_relaxed);
 	atomic_store_explicit(&e->since[FD_READS], 0, memory_order_relaxed);
 	atomic_store_explicit(&e->since[FD_WRITES], 0, memory_order_relaxed);
+	atomic_store_explicit(&e->listed, 0, memory_order_relaxed);
+	atomic_store_explicit(&e->active, 0, memory_order_relaxed);
 	e->hello_len = 0;
 }
 

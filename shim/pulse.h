@@ -20,13 +20,32 @@ enum pulse {
 	PULSE_FAILED,		/* no thread could be had, or recording was given up */
 };
 
-extern _Atomic uint32_t pulse __attribute__((visibility("hidden")));	/* enum pulse; the parked drain waits on it as a futex */
+#ifdef __aarch64__
+#define PULSE_PAGE 65536
+#else
+#define PULSE_PAGE 4096
+#endif
+
+/* enum pulse; the parked drain waits on it as a futex. Alone on a page that every fork wipes to PULSE_STOPPED, also those made
+ * by a bare clone system call that no handler of ours sees; a child that shares our memory (vfork) sees it unchanged. */
+union pulse_page {
+	_Atomic uint32_t word;
+	char page[PULSE_PAGE];
+};
+extern union pulse_page pulse_page __attribute__((visibility("hidden"), aligned(PULSE_PAGE)));
+#define pulse (pulse_page.word)
+
+/* Asks the kernel for the wiping. Once. */
+void pulse_init(void);
+
+/* Is this process to be recorded? Set at the end of the constructor; cleared when recording is given up. */
+extern _Atomic bool pulse_on __attribute__((visibility("hidden")));
 
 /* The slow halves. */
 void pulse_rouse(enum call call);
 void pulse_half_full(void);
 /* Starts the drain again after a fork stopped it, when a call begins that may last. */
-void pulse_resume(void);
+void pulse_resume(enum call call);
 extern _Atomic bool pulse_pending __attribute__((visibility("hidden")));	/* stopped with something left to write */
 
 /* After a push into `r` by its thread. The order of the push and this load is assured by the drain, which parks only after a
@@ -41,12 +60,11 @@ static inline void pulse_pushed(struct ring *r, enum call call)
 		pulse_half_full();
 }
 
-/* Before a call that may wait for long. */
+/* At the beginning of any call. */
 static inline void pulse_waiting(enum call call)
 {
-	(void)call;
 	if (__builtin_expect(atomic_load_explicit(&pulse_pending, memory_order_relaxed), 0))
-		pulse_resume();
+		pulse_resume(call);
 }
 
 #endif

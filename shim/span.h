@@ -25,6 +25,7 @@ enum span_target {
 	TARGET_ADDR_COND,
 	TARGET_TID,
 	TARGET_PID,
+	TARGET_STRING,		/* target = number of an interned string */
 	TARGET_PATH,		/* target = const char *, valid until span_end returns */
 };
 
@@ -70,6 +71,10 @@ void span_end(struct span *s, int err);
  * this thread. Fill `s` with span_fill first. */
 void span_fill(struct span *s, enum call call);
 void span_since(struct span *s, uint64_t start_ns);
+
+/* Finds the word for the span's descriptor now, since it will be closed by the call. Without effect on spans that are not
+ * recorded. */
+void span_name_target(struct span *s);
 
 /* Leaves an opened span without a trace. */
 void span_cancel(struct span *s);

@@ -178,6 +178,7 @@ static void simple(uint32_t span_kind, uint64_t raw, uint8_t *kind, uint64_t *va
 		[TARGET_ADDR_COND] = EVENT_TARGET_COND,
 		[TARGET_TID] = EVENT_TARGET_TID,
 		[TARGET_PID] = EVENT_TARGET_PID,
+		[TARGET_STRING] = EVENT_TARGET_NONE,
 		[TARGET_PATH] = EVENT_TARGET_NONE,
 	};
 
@@ -193,7 +194,9 @@ static void as_string(uint32_t iid, uint8_t *kind, uint64_t *value)
 
 void target_of_inflight(uint32_t span_kind, uint64_t raw, uint8_t *kind, uint64_t *value)
 {
-	if (span_kind == TARGET_FD)
+	if (span_kind == TARGET_STRING)
+		as_string((uint32_t)raw, kind, value);
+	else if (span_kind == TARGET_FD)
 		as_string(target_of_fd((int)raw), kind, value);
 	else
 		simple(span_kind, raw, kind, value);
