@@ -27,7 +27,7 @@ run() {
 	while [ "$1" != -- ]; do environment="$environment $1" && shift; done
 	shift
 	mkdir "$tmp/$name"
-	env LD_PRELOAD="$shim" WHYIDLE_DIR="$tmp/$name" $environment timeout 60 "$@" >"$tmp/$name.out" 2>"$tmp/$name.err"
+	timeout 60 env LD_PRELOAD="$shim" WHYIDLE_DIR="$tmp/$name" $environment "$@" >"$tmp/$name.out" 2>"$tmp/$name.err"
 	rc=$?
 	if [ $rc -ne 0 ] || [ -s "$tmp/$name.err" ]; then
 		echo "$name: exit $rc"; cat "$tmp/$name.err"; failed=1
