@@ -16,7 +16,7 @@
 //   counters   {track name: {count, sum}}          attributes  {key: value}
 //   list       [[ts, dur, name, depth, name of parent or null, name of track], ...]  every slice, in order of ts, depth
 //   samples    {counter name: [[ts, value], ...]}
-//   threads    [[pid, tid, name], ...]             processes [[pid, name, cmdline], ...]
+//   threads    [[pid, tid, name], ...]             processes [[pid, name], ...]
 //   stats      {name: value}                       exactly these values (implies --allow for them)
 import fs from 'node:fs';
 import {execFileSync} from 'node:child_process';
@@ -125,8 +125,8 @@ const FINDERS = {
     return rows.map(({pid, tid, name}) => [pid, tid, name]);
   },
   async processes(perfetto) {
-    const {rows} = await perfetto.query('select pid, name, cmdline from process where pid != 0 order by pid');
-    return rows.map(({pid, name, cmdline}) => [pid, name, cmdline]);
+    const {rows} = await perfetto.query('select pid, name from process where pid != 0 order by pid');
+    return rows.map(({pid, name}) => [pid, name]);
   },
 };
 
