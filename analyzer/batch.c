@@ -181,6 +181,10 @@ static struct task *request(struct worker *w, struct message *m)
 
 	t->worker = w;
 	t->b.requested_ns = m->start_ns;
+	/* until a thread of it reads the request, its main thread stands for it */
+	for (unsigned i = 0; i < w->process->nthreads; i++)
+		if (w->process->threads[i]->tid == w->process->pid)
+			t->b.worker = w->process->threads[i];
 	list_add(&w->open, &w->nopen, &w->cap, t);
 	if (w->loader) {
 		t->b.consumer = w->loader->consumer;
@@ -376,35 +380,41 @@ static int by_key(const void *a, const void *b)
 	return x->order < y->order ? -1 : x->order > y->order;
 }
 
+static void collect_call(struct batches *b, struct thread *t, const struct slice *s, int64_t from_ns, int64_t to_ns)
+{
+	struct event e = {.thread = t, .call = s};
+
+	if (!s->target || s->target->target != TARGET_IS_PIPE || s->end_ns == NS_OPEN)
+		return;
+	if (s->name->class == CLASS_FD_READ && s->bytes > 0) {
+		e.kind = EV_READ;
+		e.key_ns = s->end_ns;
+	} else if (s->name->class == CLASS_FD_WRITE && s->bytes > 0) {
+		e.kind = EV_WRITE;
+		e.key_ns = s->start_ns;
+	} else if (s->name->class == CLASS_FD_WAIT && s->end_ns - s->start_ns >= BLOCKED_NS) {
+		e.kind = EV_BLOCK;
+		e.key_ns = s->end_ns;
+	} else {
+		return;
+	}
+	if (e.key_ns < from_ns || e.key_ns >= to_ns)
+		return;
+	e.order = (unsigned)b->nevents;
+	b->events = mem_more(b->events, b->nevents, &b->events_cap, sizeof(*b->events));
+	b->events[b->nevents++] = e;
+}
+
+/* Reads count at their end: those that began before the stretch and end in it enclose its first instant. */
 static void collect(struct batches *b, struct thread *t, int64_t from_ns, int64_t to_ns)
 {
-	/* reads are taken at their end: those that began earlier and ended now are found by looking back over long ones */
-	size_t i = timeline_call_index(t, from_ns == INT64_MIN ? from_ns : from_ns - 4000000000);
+	const struct slice *s = from_ns == INT64_MIN ? NULL : timeline_call_at(t, from_ns - 1);
 
-	for (; i < t->ncalls && t->calls[i].start_ns < to_ns; i++) {
-		const struct slice *s = &t->calls[i];
-		struct event e = {.thread = t, .call = s};
-
-		if (!s->target || s->target->target != TARGET_IS_PIPE || s->end_ns == NS_OPEN)
-			continue;
-		if (s->name->class == CLASS_FD_READ && s->bytes > 0) {
-			e.kind = EV_READ;
-			e.key_ns = s->end_ns;
-		} else if (s->name->class == CLASS_FD_WRITE && s->bytes > 0) {
-			e.kind = EV_WRITE;
-			e.key_ns = s->start_ns;
-		} else if (s->name->class == CLASS_FD_WAIT && s->end_ns - s->start_ns >= BLOCKED_NS) {
-			e.kind = EV_BLOCK;
-			e.key_ns = s->end_ns;
-		} else {
-			continue;
-		}
-		if (e.key_ns < from_ns || e.key_ns >= to_ns)
-			continue;
-		e.order = (unsigned)b->nevents;
-		b->events = mem_more(b->events, b->nevents, &b->events_cap, sizeof(*b->events));
-		b->events[b->nevents++] = e;
-	}
+	for (; s; s = timeline_outer(t, s))
+		if (s->start_ns < from_ns)
+			collect_call(b, t, s, from_ns, to_ns);
+	for (size_t i = timeline_call_index(t, from_ns); i < t->ncalls && t->calls[i].start_ns < to_ns; i++)
+		collect_call(b, t, &t->calls[i], from_ns, to_ns);
 }
 
 void batches_advance(struct batches *b, const struct timeline *tl)
@@ -514,6 +524,14 @@ const struct batch *batches_awaited(const struct batches *b, const struct text *
 bool batches_is_result(const struct batches *b, const struct text *pipe)
 {
 	return pipe->id < b->npipes && b->pipes[pipe->id] && b->pipes[pipe->id]->result_of;
+}
+
+bool batches_is_consumer(const struct batches *b, const struct thread *t)
+{
+	for (size_t i = b->nloaders; i--;)
+		if (b->loaders[i]->consumer == t)
+			return true;
+	return false;
 }
 
 bool batches_is_worker(const struct batches *b, const struct process *p)

@@ -35,6 +35,9 @@ const struct batch *batches_awaited(const struct batches *b, const struct text *
 /* Does the pipe carry finished batches? Its consumer thread is *consumer (may be NULL). */
 bool batches_is_result(const struct batches *b, const struct text *pipe);
 
+/* Does this thread read finished batches (the training thread, or one that pins memory for it)? */
+bool batches_is_consumer(const struct batches *b, const struct thread *t);
+
 /* Is this process a worker of some loader? */
 bool batches_is_worker(const struct batches *b, const struct process *p);
 

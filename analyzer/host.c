@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The training thread's waits in a job without GPU activity, see host.h.
+ *
+ * The training thread is the main thread of the process that takes batches; without workers, the one that reads files itself. Of the
+ * processes of one rank the uppermost is meant: the others are its workers and helpers.
+ */
+#include "analyzer/host.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/mem.h"
+#include "analyzer/retry.h"
+#include "analyzer/timeline_build.h"
+#include "analyzer/walk.h"
+
+struct host_run {
+	struct process *process;
+	struct thread *thread;
+	int64_t pos_ns;
+	struct ledger_sums sums;
+	int64_t data_ns, comm_ns, write_ns;
+	int64_t batches, last_take_ns;
+	int64_t *lengths;		/* between takes */
+	size_t nlengths, cap;
+	int64_t calls;
+	int64_t gap_start_ns, last_gap_ns[LEDGER_CAUSES];
+};
+
+struct host_runs {
+	const struct timeline *tl;
+	const struct batches *batches;
+	struct ledger_evidence *evidence;
+	struct host_run **runs;
+	size_t n, cap;
+	unsigned processes_seen;
+	struct host_run *now;		/* whose stretch is walked */
+};
+
+enum { MAX_LENGTHS = 1 << 16 };
+
+struct host_runs *host_runs_open(const struct timeline *tl, const struct batches *batches, struct ledger_evidence *evidence)
+{
+	struct host_runs *h = mem_new(1, sizeof(*h));
+
+	h->tl = tl;
+	h->batches = batches;
+	h->evidence = evidence;
+	return h;
+}
+
+static struct host_run *run_of(const struct host_runs *h, const struct process *p)
+{
+	for (size_t i = h->n; i--;)
+		if (h->runs[i]->process == p)
+			return h->runs[i];
+	return NULL;
+}
+
+void host_runs_take(struct host_runs *h, const struct thread *consumer, int64_t at_ns)
+{
+	struct host_run *r = run_of(h, consumer->process);
+
+	if (!r)
+		return;
+	if (r->batches++ && r->nlengths < MAX_LENGTHS) {
+		r->lengths = mem_more(r->lengths, r->nlengths, &r->cap, sizeof(*r->lengths));
+		r->lengths[r->nlengths++] = at_ns - r->last_take_ns;
+	}
+	r->last_take_ns = at_ns;
+}
+
+/* Waits that end by another rank's bytes: a thread that polls or reads a socket between ranks. */
+static bool between_ranks(const struct timeline *tl, const struct moment *m)
+{
+	enum target_kind k = m->activity == ACT_CALL && m->call && m->call->target ? m->call->target->target : TARGET_IS_NONE;
+
+	if (m->loader || !m->thread)
+		return false;
+	if (k == TARGET_IS_TCP)
+		return retry_is_comm(tl, m->thread->process, m->call->target);
+	return false;
+}
+
+static unsigned row_of(enum leaf leaf)
+{
+	unsigned n = ledger_ncauses();
+
+	for (unsigned i = 0; i < n; i++)
+		if (causes[i]->leaf == leaf)
+			return i;
+	return n - 1;
+}
+
+static void book(struct host_runs *h, unsigned row, struct moment *m)
+{
+	struct host_run *r = h->now;
+	const struct cause *c = causes[row];
+	int64_t ns = m->end_ns - m->start_ns;
+
+	r->sums.lost[row] += ns;
+	r->sums.idle[row] += ns;
+	if (c->leaf == LEAF_UNKNOWN)
+		r->sums.unknown[cause_unknown_reason(m)] += ns;
+	if (r->last_gap_ns[row] != m->gap_start_ns || !r->sums.gaps[row]) {
+		r->last_gap_ns[row] = m->gap_start_ns;
+		r->sums.gaps[row]++;
+	}
+	if (ns > r->sums.worst_ns[row]) {
+		r->sums.worst_ns[row] = ns;
+		r->sums.worst_at_ns[row] = m->start_ns;
+	}
+	switch (leaf_group(c->leaf)) {
+	case GROUP_DATA: r->data_ns += ns; break;
+	case GROUP_RETRY:
+	case GROUP_OTHER_COMM: r->comm_ns += ns; break;
+	default:
+		if (c->leaf == LEAF_IO_CHECKPOINT || c->leaf == LEAF_IO_OTHER_WRITE)
+			r->write_ns += ns;
+		break;
+	}
+	if (!c->see)
+		return;
+	if (!h->evidence->state[row] && c->open)
+		h->evidence->state[row] = c->open();
+	c->see(h->evidence->state[row], h->tl, m);
+}
+
+static void on_moment(void *ctx, struct moment *moment)
+{
+	struct host_runs *h = ctx;
+	unsigned n = ledger_ncauses();
+	int64_t end = moment->end_ns;
+	struct moment m = *moment;
+
+	while (m.start_ns < end) {
+		int64_t until = end;
+		unsigned row = 0;
+
+		m.end_ns = end;
+		if (between_ranks(h->tl, &m)) {
+			row = row_of(LEAF_COMM_TRANSFER);
+		} else {
+			while (row + 1 < n && !causes[row]->claim(h->tl, &m, &until)) {
+				until = end;
+				row++;
+			}
+		}
+		if (until <= m.start_ns || until > end || row + 1 == n)
+			until = end;
+		m.end_ns = until;
+		book(h, row, &m);
+		m.start_ns = until;
+	}
+}
+
+/* Is time in this call lost to the training thread? What is neither a wait, nor a file, nor a socket is its work. */
+static bool is_lost(const struct host_runs *h, const struct host_run *r, const struct slice *s)
+{
+	enum target_kind k = s->target ? s->target->target : TARGET_IS_NONE;
+
+	(void)h;
+	(void)r;
+	switch (s->name->class) {
+	case CLASS_FD_WAIT:
+	case CLASS_SEM_WAIT:
+	case CLASS_COND_WAIT:
+	case CLASS_JOIN:
+	case CLASS_CHILD_WAIT:
+	case CLASS_FD_SYNC:
+	case CLASS_PROC:
+	case CLASS_NET_CONNECT:
+	case CLASS_NET_READ:
+	case CLASS_NET_WRITE:
+		return true;
+	case CLASS_FD_READ:
+	case CLASS_FD_WRITE:
+		return k != TARGET_IS_DEV;
+	case CLASS_FILE_OPEN:
+	case CLASS_FILE_MAP:
+		return k == TARGET_IS_FILE;
+	default:
+		return false;
+	}
+}
+
+static void advance(struct host_runs *h, struct host_run *r, int64_t to_ns)
+{
+	struct walk w = {.tl = h->tl, .batches = h->batches, .emit = on_moment, .ctx = h};
+	int64_t from = r->pos_ns;
+	const struct slice *s;
+
+	h->now = r;
+	if (r->process->last_ns < to_ns)
+		to_ns = r->process->last_ns;
+	while (from < to_ns) {
+		const struct slice *next = timeline_call_after(r->thread, from + 1);
+		int64_t e = next && next->start_ns < to_ns ? next->start_ns : to_ns;
+
+		s = timeline_call_at(r->thread, from);
+		if (s && s->end_ns < e)
+			e = s->end_ns;
+		if (s && is_lost(h, r, s)) {
+			w.base = (struct moment){.state = LOST_IDLE, .waiter = r->thread, .part = PART_HOST, .gap_start_ns = s->start_ns,
+				.gap_end_ns = s->end_ns};
+			r->calls++;
+			walk_thread(&w, r->thread, from, e);
+		}
+		from = e;
+	}
+	if (to_ns > r->pos_ns)
+		r->pos_ns = to_ns;
+}
+
+static struct thread *main_thread(const struct process *p)
+{
+	for (unsigned i = 0; i < p->nthreads; i++)
+		if (p->threads[i]->tid == p->pid)
+			return p->threads[i];
+	return NULL;
+}
+
+static bool ends_at_top(const struct process *p)
+{
+	/* another process of the same rank above it: then it is one of its workers or helpers */
+	for (const struct process *up = p->parent; up; up = up->parent)
+		if (up->rank == p->rank)
+			return false;
+	return true;
+}
+
+void host_runs_watch(struct host_runs *h)
+{
+	const struct timeline *tl = h->tl;
+
+	for (unsigned i = h->processes_seen; i < tl->nprocesses; i++) {
+		struct host_run *r = mem_new(1, sizeof(*r));
+
+		r->process = tl->processes[i];
+		r->pos_ns = INT64_MIN;
+		h->runs = mem_more(h->runs, h->n, &h->cap, sizeof(*h->runs));
+		h->runs[h->n++] = r;
+	}
+	h->processes_seen = tl->nprocesses;
+}
+
+void host_runs_advance(struct host_runs *h)
+{
+	const struct timeline *tl = h->tl;
+	int64_t to = tl->finished ? INT64_MAX : tl->complete_ns - 1000000000;
+
+	host_runs_watch(h);
+	for (size_t i = 0; i < h->n; i++) {
+		struct host_run *r = h->runs[i];
+
+		if (!r->thread)
+			r->thread = main_thread(r->process);
+		if (!r->thread || batches_is_worker(h->batches, r->process) || !ends_at_top(r->process))
+			continue;
+		if (r->pos_ns == INT64_MIN)
+			r->pos_ns = r->process->first_ns;
+		if (r->pos_ns < tl->evicted_ns)
+			r->pos_ns = tl->evicted_ns;
+		advance(h, r, to);
+	}
+}
+
+static int by_rank(const void *a, const void *b)
+{
+	const struct host_run *x = *(struct host_run *const *)a, *y = *(struct host_run *const *)b;
+
+	if (x->process->rank != y->process->rank)
+		return x->process->rank < y->process->rank ? -1 : 1;
+	if (x->process->first_ns != y->process->first_ns)
+		return x->process->first_ns < y->process->first_ns ? -1 : 1;
+	return x->process->pid < y->process->pid ? -1 : x->process->pid > y->process->pid;
+}
+
+/* Ranks when there are any; else those that take batches; else the one that did most. */
+static size_t choose(struct host_runs *h, struct host_run **chosen)
+{
+	size_t n = 0;
+	struct host_run *most = NULL;
+
+	for (int what = 0; what < 2 && !n; what++)
+		for (size_t i = 0; i < h->n; i++) {
+			struct host_run *r = h->runs[i];
+
+			if (!r->thread || batches_is_worker(h->batches, r->process) || !ends_at_top(r->process))
+				continue;
+			if (what == 0 ? r->process->rank >= 0 : r->batches > 0)
+				chosen[n++] = r;
+		}
+	for (size_t i = 0; i < h->n && !n; i++) {
+		struct host_run *r = h->runs[i];
+		int64_t span = r->process->last_ns - r->process->first_ns;
+
+		if (r->thread && (!most || span > most->process->last_ns - most->process->first_ns))
+			most = r;
+	}
+	if (most)
+		chosen[n++] = most;
+	qsort(chosen, n, sizeof(*chosen), by_rank);
+	return n;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void fill(const struct host_runs *h, struct host_run *r, struct host_result *out)
+{
+	struct loader_facts facts;
+	unsigned rows = ledger_ncauses();
+
+	out->rank = r->process->rank;
+	out->pid = r->process->pid;
+	out->host = mem_copy(r->process->host);
+	out->command = mem_copy(r->process->command ? r->process->command : "");
+	out->wall_ns = r->process->last_ns - r->process->first_ns;
+	out->data_wait_ns = r->data_ns;
+	out->comm_wait_ns = r->comm_ns;
+	out->write_ns = r->write_ns;
+	for (unsigned i = 0; i < rows; i++)
+		out->leaf[causes[i]->leaf] += r->sums.lost[i];
+	out->batches = r->batches;
+	if (batches_facts(h->batches, r->process, &facts))
+		out->workers = facts.workers;
+	out->steps.rule = "";
+	if (!r->nlengths)
+		return;
+	qsort(r->lengths, r->nlengths, sizeof(*r->lengths), by_size);
+	out->steps.count = r->batches;
+	out->steps.median_ns = r->lengths[r->nlengths / 2];
+	out->steps.p95_ns = r->lengths[(r->nlengths - 1) * 95 / 100];
+	out->steps.rule = "batch wait";
+	out->steps.confidence = 0.9;
+}
+
+void host_runs_finish(struct host_runs *h, struct host_result **list, unsigned *n, struct ledger_sums *sums)
+{
+	struct host_run **chosen = mem_new(h->n, sizeof(*chosen));
+	size_t count = choose(h, chosen);
+	unsigned rows = ledger_ncauses();
+
+	*list = mem_new(count, sizeof(**list));
+	*n = (unsigned)count;
+	for (size_t i = 0; i < count; i++) {
+		struct host_run *r = chosen[i];
+
+		fill(h, r, &(*list)[i]);
+		for (unsigned j = 0; j < rows; j++) {
+			sums->lost[j] += r->sums.lost[j];
+			sums->gaps[j] += r->sums.gaps[j];
+			if (r->sums.worst_ns[j] > sums->worst_ns[j]) {
+				sums->worst_ns[j] = r->sums.worst_ns[j];
+				sums->worst_at_ns[j] = r->sums.worst_at_ns[j];
+			}
+		}
+	}
+	free(chosen);
+}
+
+void host_runs_close(struct host_runs *h)
+{
+	if (!h)
+		return;
+	for (size_t i = 0; i < h->n; i++) {
+		free(h->runs[i]->lengths);
+		free(h->runs[i]);
+	}
+	free(h->runs);
+	free(h);
+}

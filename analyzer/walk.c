@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Following who was waited for, see walk.h.
+ */
+#include "analyzer/walk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/timeline_build.h"
+
+#define SYNC_WAITED_NS 20000
+#define SYNC_JUST_BEFORE_NS 5000
+/* Waits with a deadline are renewed: the next one begins within this after the former. */
+#define RENEWED_WITHIN_NS 2000000
+
+/* What is known on the way: how far, and which batch is followed. */
+struct trail {
+	int hops;
+	bool loader;
+	const struct batch *batch;
+	struct loader_facts facts;
+};
+
+static void follow_thread(struct walk *w, struct thread *t, int64_t a, int64_t b, struct trail *trail);
+
+static int64_t min64(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t max64(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+bool walk_is_wait(const struct slice *s)
+{
+	enum target_kind k = s->target ? s->target->target : TARGET_IS_NONE;
+
+	switch (s->name->class) {
+	case CLASS_SEM_WAIT:
+	case CLASS_COND_WAIT:
+	case CLASS_JOIN:
+	case CLASS_CHILD_WAIT:
+		return true;
+	case CLASS_FD_WAIT:
+	case CLASS_FD_READ:
+	case CLASS_NET_READ:
+		return k == TARGET_IS_PIPE || k == TARGET_IS_UNIX || k == TARGET_IS_FD;
+	default:
+		return false;
+	}
+}
+
+/* ---- what goes out ---- */
+
+static int64_t workers_needed(const struct walk *w, const struct loader_facts *f)
+{
+	int64_t period = w->batch_period_ns > 0 ? w->batch_period_ns : f->period_ns;
+
+	return period > 0 && f->service_ns > 0 ? (f->service_ns + period - 1) / period : 0;
+}
+
+static void emit(struct walk *w, struct thread *t, const struct slice *call, enum activity activity, int64_t a, int64_t b,
+	const struct trail *trail)
+{
+	struct moment m = w->base;
+
+	if (a >= b)
+		return;
+	m.start_ns = a;
+	m.end_ns = b;
+	m.thread = t;
+	m.call = call;
+	m.activity = activity;
+	m.outer = call;
+	while (m.outer && m.outer->up)
+		m.outer -= m.outer->up;
+	m.hops = trail->hops;
+	m.loader = trail->loader;
+	m.batch = trail->batch;
+	m.workers_seen = trail->facts.workers;
+	m.workers_needed = workers_needed(w, &trail->facts);
+	m.cpus = t && t->process->cpus ? t->process->cpus : m.waiter ? m.waiter->process->cpus : 0;
+	w->emit(w->ctx, &m);
+}
+
+static void emit_silence(struct walk *w, struct thread *t, int64_t a, int64_t b, const struct trail *trail)
+{
+	int64_t cpu, runqueue, born = t->process->first_ns;
+
+	/* before the process could record anything it was being made */
+	if (born > a && born != INT64_MAX) {
+		emit(w, t, NULL, ACT_OFF_CPU, a, min64(b, born), trail);
+		a = min64(b, born);
+	}
+	if (a >= b)
+		return;
+	if (!timeline_silence(t, a, b, &cpu, &runqueue)) {
+		emit(w, t, NULL, ACT_CPU, a, b, trail);
+		return;
+	}
+	/* the order inside the stretch is not known: on the CPU first */
+	cpu = min64(cpu, b - a);
+	runqueue = min64(runqueue, b - a - cpu);
+	emit(w, t, NULL, ACT_CPU, a, a + cpu, trail);
+	emit(w, t, NULL, ACT_RUNNABLE, a + cpu, a + cpu + runqueue, trail);
+	emit(w, t, NULL, ACT_OFF_CPU, a + cpu + runqueue, b, trail);
+}
+
+/* ---- edges ---- */
+
+static bool visited(const struct walk *w, const struct thread *t, int hops)
+{
+	for (int i = 0; i <= hops; i++)
+		if (w->visited[i] == t)
+			return true;
+	return false;
+}
+
+static struct thread *thread_by_tid(struct process *p, int64_t tid)
+{
+	for (unsigned i = 0; i < p->nthreads; i++)
+		if (p->threads[i]->tid == tid)
+			return p->threads[i];
+	return NULL;
+}
+
+/* Until when the wait that `c` is a part of lasts: waits with deadlines come one after the other. */
+static int64_t wait_end(const struct thread *t, const struct slice *c)
+{
+	const struct slice *last = c;
+
+	for (size_t i = (size_t)(c - t->calls) + 1, n = 0; i < t->ncalls && n < 256; i++, n++) {
+		const struct slice *s = &t->calls[i];
+
+		if (s->depth > c->depth)
+			continue;
+		if (last->end_ns == NS_OPEN || s->start_ns - last->end_ns > RENEWED_WITHIN_NS || s->name->class != c->name->class ||
+		    s->target != c->target)
+			break;
+		last = s;
+	}
+	return last->end_ns;
+}
+
+/* The stretch [a, b) of `c` on `t`, in which it waits for a batch from its workers. */
+static void follow_batch(struct walk *w, struct thread *t, const struct slice *c, int64_t a, int64_t b, const struct batch *batch,
+	struct trail *trail)
+{
+	struct trail next = *trail;
+	int64_t finished = batch->finished_ns ? batch->finished_ns : INT64_MAX;
+	struct thread *worker = batch->worker;
+
+	if (!batch->wait_start_ns || c->start_ns < batch->wait_start_ns)
+		((struct batch *)batch)->wait_start_ns = c->start_ns;
+	next.loader = true;
+	next.batch = batch;
+	if (a < finished) {
+		int64_t until = min64(b, finished);
+
+		if (!worker || trail->hops + 1 > WALK_HOPS || visited(w, worker, trail->hops)) {
+			emit(w, t, c, ACT_CALL, a, until, &next);
+		} else {
+			next.hops++;
+			w->visited[next.hops] = worker;
+			follow_thread(w, worker, a, until, &next);
+			next.hops--;
+		}
+		a = until;
+	}
+	emit(w, t, c, ACT_CALL, a, b, &next);
+	trail->loader = true;
+	trail->batch = batch;
+	trail->facts = next.facts;
+}
+
+static void follow_wait(struct walk *w, struct thread *t, const struct slice *c, int64_t a, int64_t b, struct trail *trail)
+{
+	struct thread *who = NULL;
+	const struct slice *call = NULL;
+	struct trail next;
+	int64_t until;
+
+	if (c->target && c->target->target == TARGET_IS_PIPE && w->batches) {
+		const struct batch *batch = batches_awaited(w->batches, c->target, c->start_ns, &trail->facts);
+
+		if (batch) {
+			follow_batch(w, t, c, a, b, batch, trail);
+			return;
+		}
+	}
+	if (trail->hops >= WALK_HOPS) {
+		emit(w, t, c, ACT_CALL, a, b, trail);
+		return;
+	}
+	if (c->name->class == CLASS_JOIN && c->target) {
+		who = thread_by_tid(t->process, atoll(strchr(c->target->text, ':') + 1));
+	} else if (c->name->class == CLASS_CHILD_WAIT && c->target) {
+		int pid = atoi(strchr(c->target->text, ':') + 1);
+		struct process *p = timeline_process_of(w->tl, t->process->host, pid, b);
+
+		who = p ? thread_by_tid(p, pid) : NULL;
+	} else if (c->target) {
+		timeline_waker(w->tl, c->target, t, max64(a, c->start_ns), wait_end(t, c), &who, &call);
+	}
+	if (!who || visited(w, who, trail->hops)) {
+		emit(w, t, c, ACT_CALL, a, b, trail);
+		return;
+	}
+	next = *trail;
+	next.hops++;
+	w->visited[next.hops] = who;
+	until = call ? max64(a, min64(b, call->start_ns)) : b;
+	/* a thread of one's own that takes in batches (pin memory) hands them on */
+	if (who->process == t->process && w->batches && batches_is_consumer(w->batches, who))
+		next.loader = true;
+	follow_thread(w, who, a, until, &next);
+	if (call && until < b) {
+		int64_t done = min64(b, call->end_ns);
+
+		emit(w, who, call, ACT_CALL, until, done, &next);
+		until = done;
+	}
+	trail->loader = next.loader;
+	trail->batch = next.batch;
+	trail->facts = next.facts;
+	emit(w, t, c, ACT_CALL, until, b, trail);
+}
+
+static void follow_thread(struct walk *w, struct thread *t, int64_t a, int64_t b, struct trail *trail)
+{
+	while (a < b) {
+		const struct slice *c = timeline_call_at(t, a), *next = timeline_call_after(t, a + 1);
+		int64_t e = next ? min64(next->start_ns, b) : b;
+		struct trail here = *trail;
+
+		if (c)
+			e = min64(e, c->end_ns);
+		if (!c)
+			emit_silence(w, t, a, e, &here);
+		else if (walk_is_wait(c))
+			follow_wait(w, t, c, a, e, &here);
+		else
+			emit(w, t, c, ACT_CALL, a, e, &here);
+		/* what a wait learned about the loader holds for the caller, not for the thread's next call */
+		if (here.loader && here.facts.workers)
+			trail->facts = here.facts;
+		a = e;
+	}
+}
+
+void walk_thread(struct walk *w, struct thread *t, int64_t a_ns, int64_t b_ns)
+{
+	struct trail trail = {0};
+
+	w->visited[0] = t;
+	follow_thread(w, t, a_ns, b_ns, &trail);
+}
+
+/* ---- a gap ---- */
+
+/* Did the host fall behind because a sync made it wait for a busy device? The device was busy until `a`. */
+static bool after_sync(const struct thread *t, int64_t a, int64_t b)
+{
+	const struct slice *s;
+	size_t i;
+
+	if (!t)
+		return false;
+	/* the wait began before the gap and ended in it, or just before it: so it encloses the instant just before */
+	i = timeline_call_index(t, a);
+	for (int n = 0; i && n < 64; n++) {
+		s = &t->calls[--i];
+		if (s->end_ns < a - SYNC_JUST_BEFORE_NS && s->depth == 0)
+			return false;
+		if (s->end_ns < a - SYNC_JUST_BEFORE_NS || s->end_ns > b || s->end_ns - s->start_ns < SYNC_WAITED_NS)
+			continue;
+		if (s->name->class == CLASS_GPU_SYNC || (s->name->class == CLASS_GPU_COPY && a - s->start_ns >= SYNC_WAITED_NS))
+			return a - s->start_ns >= SYNC_WAITED_NS || s->end_ns < a;
+	}
+	return false;
+}
+
+void walk_gap(struct walk *w, int64_t a_ns, int64_t b_ns, const struct op *op, struct thread *fallback)
+{
+	struct thread *t = op && op->launcher ? op->launcher : fallback;
+	struct trail trail = {0};
+	int64_t at = a_ns;
+
+	w->base.state = LOST_IDLE;
+	w->base.gap_start_ns = a_ns;
+	w->base.gap_end_ns = b_ns;
+	w->base.op = op;
+	w->base.waiter = t;
+	w->base.part = PART_HOST;
+	w->base.after_sync = after_sync(t, a_ns, b_ns);
+	if (!t) {
+		emit(w, NULL, NULL, ACT_OFF_CPU, a_ns, b_ns, &trail);
+		return;
+	}
+	if (!op || !op->launcher) {
+		walk_thread(w, t, a_ns, b_ns);
+		return;
+	}
+	if (op->launch_start_ns > at) {
+		int64_t until = min64(op->launch_start_ns, b_ns);
+
+		walk_thread(w, t, at, until);
+		at = until;
+	}
+	if (op->launch_end_ns > at && at < b_ns) {
+		int64_t until = min64(op->launch_end_ns, b_ns);
+
+		w->base.part = PART_CALL;
+		emit(w, t, timeline_call_at(t, op->launch_start_ns), ACT_CALL, at, until, &trail);
+		at = until;
+	}
+	if (at < b_ns) {
+		int64_t until = min64(b_ns, at + WALK_LATENCY_NS);
+
+		w->base.part = PART_LATENCY;
+		emit(w, t, NULL, ACT_OFF_CPU, at, until, &trail);
+		w->base.part = PART_DEVICE;
+		emit(w, t, NULL, ACT_OFF_CPU, until, b_ns, &trail);
+	}
+}
+
+void walk_exposed(struct walk *w, int64_t a_ns, int64_t b_ns, const struct op *op)
+{
+	struct trail trail = {0};
+	const struct slice *call = op->launcher ? timeline_call_at(op->launcher, op->launch_start_ns) : NULL;
+
+	w->base.state = op->name->op == OP_COMM ? LOST_EXPOSED_COMM : LOST_EXPOSED_COPY;
+	w->base.gap_start_ns = a_ns;
+	w->base.gap_end_ns = b_ns;
+	w->base.op = op;
+	w->base.waiter = op->launcher;
+	w->base.part = PART_EXPOSED;
+	w->base.after_sync = false;
+	emit(w, op->launcher, call, call ? ACT_CALL : ACT_OFF_CPU, a_ns, b_ns, &trail);
+}
