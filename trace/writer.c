@@ -196,10 +196,15 @@ int pf_clocks(struct pf_writer *w, uint32_t seq_id, uint64_t monotonic_ns, uint6
 		s.realtime_ns += s.realtime_ns ? late_ns : 0;
 		s.boottime_ns += s.boottime_ns ? late_ns : 0;
 	}
+	if (s.realtime_ns < w->realtime_ns)
+		s.realtime_ns = 0;
 	err = append(w, &p);
-	if (!err)
-		w->snapshot_ns = s.monotonic_ns;
-	return err;
+	if (err)
+		return err;
+	w->snapshot_ns = s.monotonic_ns;
+	if (s.realtime_ns)
+		w->realtime_ns = s.realtime_ns;
+	return 0;
 }
 
 /* --- events --- */

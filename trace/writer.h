@@ -22,6 +22,7 @@ struct pf_writer {
 	void *ctx;
 	uint64_t packets, dropped;	/* packets appended, packets lost for want of room */
 	uint64_t snapshot_ns;		/* MONOTONIC of the latest snapshot; kept by the writer, starts 0 */
+	uint64_t realtime_ns;		/* the latest REALTIME written; likewise */
 };
 
 /* Longer names, keys, strings and arguments are cut to this, at a UTF-8 character's border. */
@@ -93,7 +94,8 @@ enum pf_unit { PF_UNIT_NONE, PF_UNIT_TIME_NS, PF_UNIT_COUNT, PF_UNIT_BYTES };
 struct pf_counter_track { uint64_t uuid, parent_uuid; const char *name; enum pf_unit unit; const char *unit_name; };
 int pf_counter_track(struct pf_writer *w, uint32_t seq_id, const struct pf_counter_track *t);
 
-/* A snapshot of builtin clocks on sequence `seq_id` (MONOTONIC primary). Any of realtime/boottime may be 0 = left out. */
+/* A snapshot of builtin clocks on sequence `seq_id` (MONOTONIC primary). Any of realtime/boottime may be 0 = left out. REALTIME
+ * is also left out while it lies behind what was written before: Perfetto gives up a clock that stepped back. */
 int pf_clocks(struct pf_writer *w, uint32_t seq_id, uint64_t monotonic_ns, uint64_t realtime_ns, uint64_t boottime_ns);
 
 /* Attributes (TraceAttributes). */

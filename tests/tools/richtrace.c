@@ -203,6 +203,8 @@ static void one_process(struct pf_writer *w, int32_t pid)
 	worker_thread(w, (uint32_t)pid);
 	must(pf_clocks(w, SEQ_PROCESS, start_ns + 4950, EPOCH_NS + start_ns + 4950, start_ns + 5027));
 	gpu(w, (uint32_t)pid);
+	/* somebody set the wall clock back an hour */
+	must(pf_clocks(w, SEQ_PROCESS, start_ns + 6000, EPOCH_NS + start_ns - 3600000000000u, start_ns + 6077));
 }
 
 static void expect_one_process(void)

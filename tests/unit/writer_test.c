@@ -560,13 +560,18 @@ static void writer_equals_protobuf_c_for_clocks(void **state)
 	(void)state;
 
 	want_len = 0;
-	want_clocks(1000, UINT64_MAX / 2, 1010);
-	assert_int_equal(pf_clocks(&w, 1, 1000, UINT64_MAX / 2, 1010), 0);
+	want_clocks(1000, 1u << 31, 1010);
+	assert_int_equal(pf_clocks(&w, 1, 1000, 1u << 31, 1010), 0);
 	want_clocks(2000, 0, 0);
 	assert_int_equal(pf_clocks(&w, 1, 2000, 0, 0), 0);
 	/* read before the last one: moved on, since Perfetto refuses snapshots that go back */
-	want_clocks(2000, 500300, 0);
-	assert_int_equal(pf_clocks(&w, 1, 1700, 500000, 0), 0);
+	want_clocks(2000, UINT64_MAX / 2 + 300, 0);
+	assert_int_equal(pf_clocks(&w, 1, 1700, UINT64_MAX / 2, 0), 0);
+	/* the wall clock was set back: left out until it is past where it was */
+	want_clocks(3000, 0, 7);
+	assert_int_equal(pf_clocks(&w, 1, 3000, UINT64_MAX / 2 - 5, 7), 0);
+	want_clocks(4000, UINT64_MAX / 2 + 301, 0);
+	assert_int_equal(pf_clocks(&w, 1, 4000, UINT64_MAX / 2 + 301, 0), 0);
 	assert_same_bytes(&w);
 }
 
