@@ -7,10 +7,13 @@
 #include "analyzer/cause_seen.h"
 #include "analyzer/cause_words.h"
 
+/* The worker's side only: a consumer that waits at its end of the pipe waits for what comes before. */
 static bool between_processes(const struct moment *m)
 {
 	enum target_kind k = moment_target(m);
 
+	if (m->batch && m->thread == m->batch->consumer)
+		return false;
 	if (k == TARGET_IS_PIPE || k == TARGET_IS_UNIX)
 		return true;
 	return k == TARGET_IS_FILE && starts_with(moment_path(m), "/dev/shm/");
@@ -30,7 +33,7 @@ static bool claim(const struct timeline *tl, const struct moment *m, int64_t *un
 	if (between_processes(m))
 		return true;
 	/* the pin-memory thread, or another helper of the training process */
-	return m->thread && m->waiter && m->thread != m->waiter && m->thread->process == m->waiter->process && !moment_reads_file(m) && !moment_on_socket(m);
+	return m->thread && m->waiter && m->thread != m->waiter && (!b || m->thread != b->consumer) && m->thread->process == m->waiter->process && !moment_reads_file(m) && !moment_on_socket(m);
 }
 
 static void explain(void *state, const struct result *r, struct finding *f)

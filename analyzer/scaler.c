@@ -37,7 +37,6 @@ struct scaler {
 	uint32_t stream;
 	int64_t unscale_ns, unscale_end_ns, check_ns;
 	int64_t named, others;	/* kernels since the (first) read-back: the optimizer's by name; any but clipping */
-	int64_t before;		/* kernels before the read-back that are not unscale */
 	int64_t fused_ns;
 	int64_t fused;
 	/* what the last applied windows looked like */
@@ -113,7 +112,7 @@ static void open_window(struct scaler *s, const struct op *op)
 	s->stream = op->stream;
 	s->unscale_ns = op->start_ns;
 	s->unscale_end_ns = op->end_ns;
-	s->named = s->others = s->before = s->fused = s->fused_ns = 0;
+	s->named = s->others = s->fused = s->fused_ns = 0;
 }
 
 static int by_size(const void *a, const void *b)
@@ -238,8 +237,6 @@ bool scaler_op(struct scaler *s, const struct op *op, struct scaler_step *step)
 	case KERNEL_OTHER:
 		if (s->read_back)
 			s->others++;
-		else
-			s->before++;
 		break;
 	default:
 		break;
