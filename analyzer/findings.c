@@ -46,12 +46,18 @@ int64_t result_leaf_ns(const struct result *r, enum leaf leaf)
 	return sum;
 }
 
+/* Where the host is what trains, its computing is no loss. */
+static bool is_loss(const struct result *r, enum leaf leaf)
+{
+	return r->ndevices || leaf != LEAF_HOST_COMPUTE;
+}
+
 int64_t result_group_ns(const struct result *r, enum leaf_group group)
 {
 	int64_t sum = 0;
 
 	for (int l = 0; l < LEAF_COUNT; l++)
-		if (leaf_group(l) == group)
+		if (leaf_group(l) == group && is_loss(r, l))
 			sum += result_leaf_ns(r, l);
 	return sum;
 }
@@ -176,7 +182,7 @@ static void make_findings(struct result *r, const struct seen *seen)
 		if (leaf == LEAF_SCALER_SKIP)
 			ns += result_wasted_ns(r);	/* what a skip costs: its idle and the computing that was thrown away */
 		share = share_of(ns, window_ns);
-		if (ns > 0 && share >= (leaf == LEAF_UNKNOWN ? thresholds.unknown : thresholds.note))
+		if (ns > 0 && is_loss(r, leaf) && share >= (leaf == LEAF_UNKNOWN ? thresholds.unknown : thresholds.note))
 			add_finding(r, seen, leaf, ns, share);
 	}
 	if (r->nfindings)

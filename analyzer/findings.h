@@ -45,7 +45,7 @@ int64_t result_window_ns(const struct result *r);
 /* Sum over devices (that window) or over host-only ranks of one leaf; ledger B. */
 int64_t result_leaf_ns(const struct result *r, enum leaf leaf);
 
-/* The same over all leaves of a headline group. */
+/* The same over all leaves of a headline group; without devices host.compute is left out: it is the training itself. */
 int64_t result_group_ns(const struct result *r, enum leaf_group group);
 
 /* Compute of skipped steps in that window, over all devices (ledger C). */

@@ -204,7 +204,7 @@ static void print_host_leaves(const struct out *o, const struct result *r, int64
 
 		for (unsigned i = 0; i < r->nhost_only; i++)
 			ns += r->host_only[i].leaf[l];
-		if (!ns)
+		if (!ns || l == LEAF_HOST_COMPUTE)
 			continue;
 		print_row(o, leaf_name(l), ns, total_ns, row_style(ns, total_ns));
 		out_print(o, STYLE_DIM, "   %s\n", leaf_meaning(l));
@@ -225,7 +225,7 @@ static void print_hosts(const struct out *o, const struct result *r)
 		fprintf(o->to, "  ... and %u more; --json has all\n", r->nhost_only - n);
 	for (unsigned i = 0; i < r->nhost_only; i++)
 		total_ns += r->host_only[i].wall_ns;
-	fprintf(o->to, "\nWhat they waited for:\n");
+	fprintf(o->to, "\nWhat %s waited for:\n", r->nhost_only == 1 ? "it" : "they");
 	print_host_leaves(o, r, total_ns);
 }
 

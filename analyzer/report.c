@@ -4,7 +4,6 @@
  */
 #include "analyzer/report.h"
 
-#if __has_include("analyzer/analysis.c") && __has_include("analyzer/leaf.c")
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -177,23 +176,3 @@ int cmd_report(const struct cli *cli)
 		return EXIT_USAGE;
 	return report_produce(cli, (const char *const *)cli->operands, (unsigned)cli->noperands, cli->operands[0], stdout, NULL);
 }
-#else					/* the engine is still being built */
-#include "analyzer/cli.h"
-
-int report_check_options(const struct cli *cli)
-{
-	return 0;
-}
-
-int report_produce(const struct cli *cli, const char *const *paths, unsigned npaths, const char *shown, FILE *to, const char *saved_json)
-{
-	fprintf(stderr, "whyidle: %u traces lie in %s; they cannot be analysed yet\n", npaths, shown);
-	return EXIT_DONE;
-}
-
-int cmd_report(const struct cli *cli)
-{
-	fprintf(stderr, "whyidle: report is not built yet\n");
-	return EXIT_IO;
-}
-#endif

@@ -185,11 +185,13 @@ static void host_only_run_is_judged_by_its_waits(void **state)
 	r.host_only = mem_new(1, sizeof(*r.host_only));
 	r.host_only[0] = (struct host_result){ .rank = -1, .wall_ns = 1000 * MS, .data_wait_ns = 400 * MS, .batches = 40, .workers = 2 };
 	r.host_only[0].leaf[LEAF_DATA_PREPROCESS] = 400 * MS;
+	r.host_only[0].leaf[LEAF_HOST_COMPUTE] = 600 * MS;	/* it trains */
 	r.host_only[0].steps.count = 40;
 	finish(&r);
 	assert_int_equal(r.nfindings, 1);
 	assert_int_equal(r.findings[0].severity, SEVERITY_CRITICAL);
 	assert_int_equal(r.headline.data_starvation_ns, 400 * MS);
+	assert_int_equal(r.headline.other_ns, 0);
 	verdict = result_verdict(&r);
 	assert_string_equal(verdict, "no GPU work was recorded; the training thread waited 40.0 % of the time for data; largest cause: "
 		"data.preprocess, 40.0 %");
