@@ -19,11 +19,12 @@ $(SIMGPU_DIR)/libcudart.so.12: $(call simgpu_obj,$(SIMGPU_CUDART_SRC)) $(SIMGPU_
 $(SIMGPU_DIR)/libcupti.so.12: $(call simgpu_obj,$(SIMGPU_CUPTI_SRC)) $(SIMGPU_DIR)/libsimgpu.so examples/simgpu/cupti.map
 $(SIMGPU_DIR)/libnccl.so.2: $(call simgpu_obj,$(SIMGPU_NCCL_SRC)) $(SIMGPU_DIR)/libsimgpu.so examples/simgpu/nccl.map
 
-# The link name (libcudart.so) stands beside the library.
+# The link name (libcudart.so) stands beside the library. NVIDIA links the CUDA libraries -Bsymbolic, NCCL not: some of its
+# calls to its own functions can be seen by a preload.
 $(SIMGPU_LIBS):
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -shared $(LDFLAGS_ALL) -Wl,-soname,$(@F) -Wl,-Bsymbolic $(addprefix -Wl$(comma)--version-script=,$(filter %.map,$^)) \
+	$(Q)$(CC) -shared $(LDFLAGS_ALL) -Wl,-soname,$(@F) $(if $(filter %libnccl.so.2,$@),,-Wl$(comma)-Bsymbolic) $(addprefix -Wl$(comma)--version-script=,$(filter %.map,$^)) \
 		$(if $(SAN),,-Wl$(comma)-z$(comma)defs) -Wl,-z,nodelete -Wl,-rpath,'$$ORIGIN' -o $@ $(filter %.o,$^) $(filter %.so,$^) -lm
 	$(Q)$(if $(filter %.so,$@),,ln -sf $(@F) $(basename $@))
 

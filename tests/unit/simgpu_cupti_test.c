@@ -208,6 +208,7 @@ static void session(void)
 	OK(cudaMallocHost(&pinned, 1 << 20));
 	OK(cudaMemcpyAsync(device, pinned, 1 << 20, cudaMemcpyHostToDevice, stream));
 	OK(cudaMemsetAsync(device, 3, 1000, stream));
+	OK(cudaStreamSynchronize(stream));
 	OK(cudaMemcpy(&version, device, 4, cudaMemcpyDeviceToHost));
 	OK(cudaSetDevice(1));
 	OK(cudaMalloc(&other, 1 << 20));
