@@ -338,7 +338,8 @@ static char *verdict_of_devices(const struct result *r)
 		out = mem_format("%s lost %s of %s%s, but no single cause reaches %s", gpus, lost, window_name(r), steps,
 			amount_share(most, thresholds.note));
 	else
-		out = mem_format("healthy: %s busy %s of %s%s, nothing to change", gpus, amount_share(most, 1 - share_of(lost_ns, window_ns)),
+		out = mem_format("healthy: %s %s busy %s of %s%s, nothing to change", gpus, r->ndevices == 1 ? "was" : "were",
+			amount_share(most, 1 - share_of(lost_ns, window_ns)),
 			window_name(r), steps);
 	free(steps);
 	free(gpus);

@@ -36,7 +36,7 @@ static void healthy_run_has_no_finding_and_three_acquittals(void **state)
 	assert_string_equal(r.acquittals[0], "loss scaler: 0 of 52 steps skipped, not your problem");
 	assert_int_equal(r.nwarnings, 0);
 	verdict = result_verdict(&r);
-	assert_string_equal(verdict, "healthy: 2 GPUs busy 100.0 % of the steady window (50 steps), nothing to change");
+	assert_string_equal(verdict, "healthy: 2 GPUs were busy 100.0 % of the steady window (50 steps), nothing to change");
 	free(verdict);
 	result_free(&r);
 }

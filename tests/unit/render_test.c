@@ -82,7 +82,7 @@ static void healthy_run_is_one_line(void **state)
 
 	findings_make(&r, &(struct seen){ 0 });
 	text = as_text(&r, (struct render_options){ .shown = "session", .several = true });
-	assert_string_equal(text, "Healthy: 2 GPUs busy 100.0 % of the steady window (50 steps), nothing to change. Timeline: session\n");
+	assert_string_equal(text, "Healthy: 2 GPUs were busy 100.0 % of the steady window (50 steps), nothing to change. Timeline: session\n");
 	free(text);
 	result_free(&r);
 }
