@@ -28,7 +28,7 @@ static void explain(void *state, const struct result *r, struct finding *f)
 		count += d->scaler_seen;
 	}
 	finding_title(f, "The loss scaler skipped %lld of %lld steps: %s of GPU work thrown away, %s idle beside it",
-		(long long)(count ? skips / count : skips), (long long)(count ? checks / count : checks), words_ns(wasted), words_ns(f->ns));
+		(long long)(count ? skips / count : skips), (long long)(count ? checks / count : checks), words_ns(wasted), words_ns(r->headline.scaler_skip_ns));
 	finding_evidence(f, "a skipped step is one whose gradients overflowed: the optimizer's kernels are missing between the check and the update of the scale");
 	finding_evidence(f, "%s over the whole run on %s: %s of all checks", words_count(skips, "skip", "skips"), words_count(count, "device", "devices"),
 		words_share(skips, checks));
