@@ -21,7 +21,7 @@
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf
 
 #define EXPORT __attribute__((visibility("default")))
-#define PENDING 64
+#define PENDING 256
 
 enum slot {
 #define API(name, params, args, before, after) SLOT_##name,
@@ -44,14 +44,18 @@ static const char *const slot_names[SLOT_ALL] = {
 
 static _Atomic(void *) real_functions[SLOT_ALL];
 
-/* Of this thread: how deep inside NCCL, how many groups are open, and communicators whose handles come only when the group closes. */
+/* Of this thread: how deep inside NCCL, and how many groups are open. Small: the static TLS of a library that comes late is scarce. */
 static _Thread_local struct {
-	unsigned int depth, groups, npending;
-	struct {
-		void **comm;
-		struct nccl_comm_info info;
-	} pending[PENDING];
+	unsigned int depth, groups;
 } here __attribute__((tls_model("initial-exec")));
+
+/* Communicators whose handles may come only when the group of the thread that makes them closes. */
+static struct {
+	_Atomic(void *) owner;		/* that thread's `here`, NULL = free; the rest is the owner's */
+	void **comm;
+	struct nccl_comm_info info;
+} pending[PENDING];
+static _Atomic unsigned int npending;	/* entries taken: nothing to look for when 0 */
 
 const char *nccl_wrapped(unsigned int i)
 {
@@ -125,6 +129,21 @@ static void capture_payload(struct span *s, size_t count, int dtype)
 	s->bytes = (int64_t)(count * nccl_dtype_bytes(dtype));
 }
 
+static void remember_pending(void **comm, const struct nccl_comm_info *info)
+{
+	for (unsigned int i = 0; i < PENDING; i++) {
+		void *nobody = NULL;
+
+		if (!atomic_compare_exchange_strong_explicit(&pending[i].owner, &nobody, &here, memory_order_acquire,
+							     memory_order_relaxed))
+			continue;
+		atomic_fetch_add_explicit(&npending, 1, memory_order_relaxed);
+		pending[i].comm = comm;
+		pending[i].info = *info;
+		return;
+	}
+}
+
 static void init_done(void **comm, const struct span *s)
 {
 	struct nccl_comm_info info = {s->comm, s->rank, s->nranks};
@@ -133,11 +152,8 @@ static void init_done(void **comm, const struct span *s)
 		return;
 	if (*comm)
 		nccl_comm_add(*comm, &info);
-	if (!here.groups || here.npending == PENDING)
-		return;
-	here.pending[here.npending].comm = comm;
-	here.pending[here.npending].info = info;
-	here.npending++;
+	if (here.groups)
+		remember_pending(comm, &info);
 }
 
 static void init_all_done(void **comms, int n, const struct span *s)
@@ -150,19 +166,30 @@ static void init_all_done(void **comms, int n, const struct span *s)
 }
 
 /* The handle may have been written only now; one that we have already must keep its count. */
+static void take_pending(void **at, const struct nccl_comm_info *made)
+{
+	struct nccl_comm_info info;
+
+	if (!*at)
+		return;
+	nccl_comm_get(*at, &info);
+	if (info.key != made->key)
+		nccl_comm_add(*at, made);
+}
+
 static void group_closed(bool good)
 {
-	for (unsigned int i = 0; good && i < here.npending; i++) {
-		void *comm = *here.pending[i].comm;
-		struct nccl_comm_info info;
-
-		if (!comm)
+	if (!atomic_load_explicit(&npending, memory_order_relaxed))
+		return;
+	for (unsigned int i = 0; i < PENDING; i++) {
+		if (atomic_load_explicit(&pending[i].owner, memory_order_relaxed) != &here)
 			continue;
-		nccl_comm_get(comm, &info);
-		if (info.key != here.pending[i].info.key)
-			nccl_comm_add(comm, &here.pending[i].info);
+		if (good)
+			take_pending(pending[i].comm, &pending[i].info);
+		atomic_fetch_sub_explicit(&npending, 1, memory_order_relaxed);
+		/* release pairs with the claim in remember_pending */
+		atomic_store_explicit(&pending[i].owner, NULL, memory_order_release);
 	}
-	here.npending = 0;
 }
 
 static bool good(int result)

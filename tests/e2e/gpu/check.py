@@ -139,4 +139,5 @@ def main():
     sys.exit(1 if fail.failed else 0)
 
 
-main()
+if __name__ == '__main__':
+    main()
