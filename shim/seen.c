@@ -70,7 +70,7 @@ static bool row_begins(struct seen *v)
 			return false;
 		atomic_store_explicit(&v->e->nonblock, 1, memory_order_relaxed);
 	}
-	if (!start || now_ns() - start >= config.threshold_ns)
+	if (!start || (!v->dontwait && now_ns() - start >= config.threshold_ns))
 		return false;
 	atomic_store_explicit(&v->e->since[v->dir], start, memory_order_relaxed);
 	atomic_store_explicit(&v->e->tries[v->dir], 1, memory_order_relaxed);

@@ -143,11 +143,12 @@ uint32_t target_of_fd(int fd)
 
 	if (!e)
 		return 0;
-	c = fdtab_class(fd);
 	gen = fd_generation(e);
 	known = atomic_load_explicit(&e->target, memory_order_relaxed);
 	if ((uint32_t)known && known >> 32 == gen)
 		return (uint32_t)known;
+	c = fdtab_class(fd);
+	gen = fd_generation(e);
 	iid = make(fd, c);
 	if (iid)
 		atomic_store_explicit(&e->target, (uint64_t)gen << 32 | iid, memory_order_relaxed);

@@ -78,7 +78,7 @@ static struct thread *claim(struct thread *r, unsigned i)
 	return t;
 }
 
-static __attribute__((noinline)) struct thread *slot_claim(void)
+struct thread *thread_claim(void)
 {
 	struct thread *r = registry_get();
 	struct thread *t = NULL;
@@ -98,12 +98,7 @@ static __attribute__((noinline)) struct thread *slot_claim(void)
 	return t;
 }
 
-struct thread *thread_slot(void)
-{
-	return tls.slot ? tls.slot : slot_claim();
-}
-
-static __attribute__((noinline)) struct ring *ring_map(struct thread *t)
+struct ring *thread_ring_map(struct thread *t)
 {
 	void *mem = sys_map(config.ring_bytes);
 	struct ring *r;
@@ -113,13 +108,6 @@ static __attribute__((noinline)) struct ring *ring_map(struct thread *t)
 	r = ring_init(mem, config.ring_bytes);
 	atomic_store_explicit(&t->ring, r, memory_order_release);	/* pairs with the drain's acquire */
 	return r;
-}
-
-struct ring *thread_ring(struct thread *t)
-{
-	struct ring *r = atomic_load_explicit(&t->ring, memory_order_relaxed);
-
-	return r ? r : ring_map(t);
 }
 
 struct thread *thread_at(unsigned index)

@@ -60,11 +60,22 @@ struct thread_local_state {
 
 extern _Thread_local struct thread_local_state tls __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
+struct thread *thread_claim(void);
+struct ring *thread_ring_map(struct thread *t);
+
 /* This thread's slot, claimed on first use; NULL when all are taken (counted by the caller through thread_homeless). */
-struct thread *thread_slot(void);
+static inline struct thread *thread_slot(void)
+{
+	return __builtin_expect(tls.slot != NULL, 1) ? tls.slot : thread_claim();
+}
 
 /* This thread's ring, mapped on first use; NULL when there is no memory. */
-struct ring *thread_ring(struct thread *t);
+static inline struct ring *thread_ring(struct thread *t)
+{
+	struct ring *r = atomic_load_explicit(&t->ring, memory_order_relaxed);
+
+	return __builtin_expect(r != NULL, 1) ? r : thread_ring_map(t);
+}
 
 /* Slot by index, for the drain; NULL before the first claim. `thread_high` = 1 + the highest index ever claimed. */
 struct thread *thread_at(unsigned index);
