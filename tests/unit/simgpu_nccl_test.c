@@ -529,6 +529,20 @@ static void dropped_syns_are_repeated_until_they_pass(void **state)
 	run_ranks(2, syns_dropped, "SIMGPU_NCCL_SYN_DROP_MS", "500", -1);
 }
 
+/* Where only root may attach a filter, the other way is taken. */
+static void syns_dropped_unprivileged(void)
+{
+	if (!getuid())
+		CHECK(!setresuid(65534, 65534, 65534));
+	syns_dropped();
+}
+
+static void syns_are_dropped_for_ordinary_users_too(void **state)
+{
+	(void)state;
+	run_ranks(2, syns_dropped_unprivileged, "SIMGPU_NCCL_SYN_DROP_MS", "500", -1);
+}
+
 /* A closed port: refused, retried on the same descriptor with growing pauses, given up as a remote error. */
 static void refused(void)
 {
@@ -628,6 +642,7 @@ int main(void)
 		cmocka_unit_test(death_of_a_peer_is_a_remote_error_and_abort_ends_the_kernel),
 		cmocka_unit_test(pacing_slows_the_sockets),
 		cmocka_unit_test(dropped_syns_are_repeated_until_they_pass),
+		cmocka_unit_test(syns_are_dropped_for_ordinary_users_too),
 		cmocka_unit_test(refused_connects_are_retried_with_growing_pauses),
 		cmocka_unit_test(comm_id_names_the_root_address),
 		cmocka_unit_test(nonblocking_communicators_are_in_progress_first),
