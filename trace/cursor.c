@@ -13,6 +13,7 @@
 
 #define WINDOW (256u << 10)		/* small enough to stay in the second-level cache */
 #define HEADER_MAX 20			/* a tag and a length of ten bytes each */
+#define TAG_MAX 5			/* bytes of a tag that may be valid */
 
 int cursor_init(struct cursor *c, struct pf_error *err)
 {
@@ -165,7 +166,7 @@ static int packet_slow(struct cursor *c, struct bytes *body, uint64_t *offset, s
 		}
 		after = get_varint(c->p, c->end, &tag);
 		if (!after || tag >> 3 == 0 || tag >> 32)
-			return !after && c->eof && left(c) < 10 ? cut(err, 1)
+			return !after && c->eof && left(c) < TAG_MAX ? cut(err, 1)
 			       : failure(err, PF_EDAMAGED, "these bytes are no packet");
 		c->p = after;
 		if (tag != (TRACE_PACKET << 3 | 2)) {
