@@ -27,16 +27,21 @@ uint64_t sg_realtime(void)
 uint64_t sg_to_realtime(uint64_t monotonic_ns)
 {
 	static _Atomic int64_t offset;
-	int64_t seen = atomic_load_explicit(&offset, memory_order_relaxed), now;
-	uint64_t before, real, after;
+	int64_t seen = atomic_load_explicit(&offset, memory_order_relaxed), now = seen;
+	uint64_t narrowest = UINT64_MAX;
 
-	do {	/* a preemption between the reads would pass for a clock step */
-		before = sg_now();
-		real = sg_realtime();
-		after = sg_now();
-	} while (after - before > 2000);
-	now = (int64_t)(real - (before + after) / 2);
-	if (now - seen > 1000 || seen - now > 1000) {
+	/* a preemption between the reads would pass for a clock step: the narrowest of some brackets counts */
+	for (int i = 0; i < 5 && narrowest > 1000; i++) {
+		uint64_t before = sg_now(), real = sg_realtime(), after = sg_now();
+
+		if (after - before >= narrowest)
+			continue;
+		narrowest = after - before;
+		now = (int64_t)(real - (before + narrowest / 2));
+	}
+	if (narrowest < 1000)
+		narrowest = 1000;
+	if (now - seen > (int64_t)narrowest || seen - now > (int64_t)narrowest) {
 		atomic_store_explicit(&offset, now, memory_order_relaxed);
 		seen = now;
 	}
