@@ -13,8 +13,8 @@
 
 #include "shim/cuda_abi.h"
 #include "shim/cuda_kernels.h"
+#include "shim/cuda_resolve.h"
 #include "shim/cupti.h"
-#include "shim/resolve.h"
 #include "shim/span.h"
 #include "shim/strings.h"
 
@@ -40,28 +40,16 @@ static const char *const slot_names[SLOT_COUNT] = {
 	"__cudaGetKernel",
 };
 
-static _Atomic(void *) real_functions[SLOT_COUNT];
+static struct cuda_function functions[SLOT_COUNT];
 
 const char *cuda_wrapped(unsigned int i)
 {
 	return i < SLOT_COUNT ? slot_names[i] : NULL;
 }
 
-static void *find(enum slot slot, const void *caller)
-{
-	void *f = resolve_symbol(slot_names[slot], "libcudart", caller);
-
-	if (f)
-		atomic_store_explicit(&real_functions[slot], f, memory_order_relaxed);
-	return f;
-}
-
-/* A pointer to code needs no ordering: what it points to was there before anybody could ask for it. */
 static inline void *real_function(enum slot slot, const void *caller)
 {
-	void *f = atomic_load_explicit(&real_functions[slot], memory_order_relaxed);
-
-	return f ? f : find(slot, caller);
+	return cuda_resolve(&functions[slot], LIBRARY_CUDART, slot_names[slot], caller);
 }
 
 static void begin(struct span *s, enum call call)

@@ -13,9 +13,9 @@
 #include <stddef.h>
 
 #include "shim/cuda_abi.h"
+#include "shim/cuda_resolve.h"
 #include "shim/cupti.h"
 #include "shim/nccl_comm.h"
-#include "shim/resolve.h"
 #include "shim/span.h"
 
 #pragma GCC poison malloc calloc realloc free printf fprintf snprintf
@@ -33,16 +33,15 @@ enum slot {
 	SLOT_ALL
 };
 
-/* NVIDIA's profiling names first: the same code, and it cannot come back to us. */
 static const char *const slot_names[SLOT_ALL] = {
-#define API(name, params, args, before, after) "p" #name,
+#define API(name, params, args, before, after) #name,
 #include "shim/nccl.def"
 #undef API
-	"pncclCommCount",
-	"pncclCommUserRank",
+	"ncclCommCount",
+	"ncclCommUserRank",
 };
 
-static _Atomic(void *) real_functions[SLOT_ALL];
+static struct cuda_function functions[SLOT_ALL];
 
 /* Of this thread: how deep inside NCCL, and how many groups are open. Small: the static TLS of a library that comes late is scarce. */
 static _Thread_local struct {
@@ -59,28 +58,12 @@ static _Atomic unsigned int npending;	/* entries taken: nothing to look for when
 
 const char *nccl_wrapped(unsigned int i)
 {
-	return i < SLOT_COUNT ? slot_names[i] + 1 : NULL;
-}
-
-static void *find(enum slot slot, const void *caller)
-{
-	const char *name = slot_names[slot];
-	void *f = resolve_symbol(name, "libnccl", caller);
-
-	if (!f)
-		f = resolve_symbol(name + 1, "libnccl", caller);
-	if (!f)
-		f = resolve_symbol(name + 1, "librccl", NULL);
-	if (f)
-		atomic_store_explicit(&real_functions[slot], f, memory_order_relaxed);
-	return f;
+	return i < SLOT_COUNT ? slot_names[i] : NULL;
 }
 
 static inline void *real_function(enum slot slot, const void *caller)
 {
-	void *f = atomic_load_explicit(&real_functions[slot], memory_order_relaxed);
-
-	return f ? f : find(slot, caller);
+	return cuda_resolve(&functions[slot], LIBRARY_NCCL, slot_names[slot], caller);
 }
 
 static void end(struct span *s, int result)
