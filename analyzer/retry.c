@@ -403,7 +403,7 @@ static void advance_thread(struct retries *r, const struct thread *t, int64_t fr
 }
 
 /* An attempt that was given up: what goes on after the set-up call has ended is not a retry. */
-static void end_given_up(struct retries *r)
+static void end_given_up(struct retries *r, int64_t to_ns)
 {
 	for (size_t i = 0; i < r->spans.n; i++) {
 		struct retry_span *span = r->spans.list[i];
@@ -412,7 +412,7 @@ static void end_given_up(struct retries *r)
 		if (span->end_ns != NS_OPEN || !span->failed)
 			continue;
 		s = retry_setups_find(&r->setups, span->process, span->start_ns);
-		if (s && s->end_ns != NS_OPEN)
+		if (s && s->end_ns != NS_OPEN && s->end_ns <= to_ns)
 			span->end_ns = s->end_ns;
 	}
 }
@@ -435,7 +435,7 @@ void retries_advance(struct retries *r, const struct timeline *tl)
 	}
 	for (unsigned i = 0; i < tl->nconnections; i++)
 		advance_connection(r, tl, i, to);
-	end_given_up(r);
+	end_given_up(r, to);
 	r->upto_ns = to;
 	retry_spans_evict(&r->spans, tl->evicted_ns);
 	retry_setups_evict(&r->setups, tl->evicted_ns);
