@@ -17,7 +17,7 @@
 #include "analyzer/feed_file.h"
 #include "analyzer/mem.h"
 
-enum { HEAD_ITEMS = 4096, FOREIGN_STRIDE = 65536 };
+enum { HEAD_ITEMS = 1000000, FOREIGN_STRIDE = 65536 };
 #define WINDOW_NS 2000000000
 
 struct feed {
@@ -150,7 +150,6 @@ int feed_head(struct feed_file *f, struct pf_error *err)
 	struct feed_head *h = &f->head;
 	struct pf_item it;
 	int got = 0, n = 0;
-	bool first = true;
 
 	h->rank = h->local_rank = h->world_size = -1;
 	h->first_ns = INT64_MAX;
@@ -158,9 +157,12 @@ int feed_head(struct feed_file *f, struct pf_error *err)
 		return -1;
 	if (pf_reader_size(r))
 		f->size = pf_reader_size(r);
+	/* what the recorder says about itself comes after the first events: at most its rings full of them */
 	while (n++ < HEAD_ITEMS && (got = pf_reader_next(r, &it, err)) == 1) {
 		if (it.kind == PF_ATTRIBUTE)
 			head_attribute(h, &it);
+		else if (h->ours && h->pid && h->mono_ns)
+			break;
 		if (it.kind == PF_CLOCKS && it.monotonic_ns && it.realtime_ns && !h->mono_ns) {
 			h->mono_ns = (int64_t)it.monotonic_ns;
 			h->real_ns = (int64_t)it.realtime_ns;
@@ -169,16 +171,11 @@ int feed_head(struct feed_file *f, struct pf_error *err)
 			h->first_ns = (int64_t)it.monotonic_ns;
 		if (it.kind <= PF_COUNTER && (int64_t)it.ts_ns < h->first_ns)
 			h->first_ns = (int64_t)it.ts_ns;
-		if (it.kind <= PF_COUNTER && first) {
-			/* the rest of the first block may begin earlier; some more items, then it is known well enough */
-			first = false;
-			n = HEAD_ITEMS - 512;
-		}
 	}
 	pf_reader_close(r);
 	if (!h->host)
 		h->host = mem_copy("");
-	if (got < 0 && first && h->first_ns == INT64_MAX)
+	if (got < 0 && h->first_ns == INT64_MAX)
 		return -1;
 	if (h->first_ns == INT64_MAX)
 		h->first_ns = 0;
@@ -391,6 +388,17 @@ bool feed_step(struct feed *f)
 	f->tl->finished = complete == INT64_MAX;
 	timeline_settle(f->tl, complete);
 	return true;
+}
+
+size_t feed_nfiles(const struct feed *f)
+{
+	return f->nfiles;
+}
+
+const char *feed_path(const struct feed *f, size_t i, int64_t *offset_ns)
+{
+	*offset_ns = f->files[i]->offset_ns;
+	return f->files[i]->path;
 }
 
 const struct feed_totals *feed_totals(struct feed *f)

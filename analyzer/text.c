@@ -30,6 +30,12 @@ static enum target_kind kind_of(const char *s)
 
 static enum op_kind op_of(const char *s)
 {
+	/* kernels come under their mangled names: _Z, the name's length, the name */
+	if (begins(s, "_Z")) {
+		s += 2;
+		while (*s >= '0' && *s <= '9')
+			s++;
+	}
 	if (begins(s, "nccl") || begins(s, "rccl"))
 		return OP_COMM;
 	if (begins(s, "Memcpy") || begins(s, "Memset"))
