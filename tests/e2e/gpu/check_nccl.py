@@ -38,8 +38,8 @@ def check_rank(t, pid, rank, expected, comms):
     inits = [s for s in calls if s['name'].startswith('ncclCommInit')]
     if len(inits) != 1 or inits[0].get('comm') != comms.get('world') or inits[0].get('nranks') != '4':
         fail('rank %s: initialisation: %s (%s)' % (rank, inits, comms))
-    kernels = [s for s in gpu if s['name'].startswith('nccl')]
-    if len(kernels) != 14:  # 10 + broadcast + ring + reduce-scatter + one group of two
+    kernels = [s for s in gpu if 'ncclDevKernel' in s['name']]
+    if len(kernels) != 15:  # 10 + broadcast + ring + reduce-scatter + a group on two communicators
         fail('rank %s: %d communication kernels' % (rank, len(kernels)))
     check_flows(t, gpu, host)
     for s in kernels:
