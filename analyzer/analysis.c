@@ -386,7 +386,7 @@ static int finish(struct engine *e, struct result *r, struct analysis_error *err
 int analysis_run(const char *const *paths, unsigned npaths, const struct analysis_options *opt, struct result *out, struct analysis_error *err)
 {
 	struct learning learning = {0};
-	struct engine e = {.learned = &learning};
+	struct engine e = {.learned = &learning, .evidence.watch = opt ? opt->watch : NULL};
 	int rc = -1;
 
 	memset(out, 0, sizeof(*out));

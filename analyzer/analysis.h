@@ -10,7 +10,23 @@
 
 #include "analyzer/result.h"
 
+struct device;
+struct moment;
+
+/* Follows the analysis while it goes on, for whoever draws it. Any function may be NULL. In order of time per device. */
+struct analysis_watch {
+	/* The stretch [m->start_ns, m->end_ns) of m->device's time (NULL: of m->waiter's, host-only) was booked to `leaf`. What turns out to lie outside of
+	 * the steps is booked to startup in the end, whatever was said here. */
+	void (*lost)(void *ctx, const struct moment *m, enum leaf leaf);
+	/* A step of the device ends and the next one begins. */
+	void (*step)(void *ctx, const struct device *d, int64_t at_ns);
+	/* The overflow check of a step ended at `at_ns` and made it be skipped. */
+	void (*skip)(void *ctx, const struct device *d, int64_t at_ns);
+	void *ctx;
+};
+
 struct analysis_options {
+	const struct analysis_watch *watch;	/* NULL = nobody */
 	/* Called about ten times a second while reading, NULL = never. total 0 = unknown. */
 	void (*progress)(void *ctx, uint64_t done_bytes, uint64_t total_bytes);
 	void *progress_ctx;

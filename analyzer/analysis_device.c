@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/analysis.h"
 #include "analyzer/mem.h"
 #include "analyzer/scaler.h"
 #include "analyzer/states.h"
@@ -21,6 +22,7 @@ struct device_run {
 	const struct timeline *tl;
 	const struct batches *batches;
 	struct device *device;
+	const struct analysis_watch *watch;
 	struct states *states;
 	struct ledger *ledger;
 	struct scaler *scaler;
@@ -112,6 +114,7 @@ struct device_run *device_run_open(const struct timeline *tl, const struct batch
 	d->tl = tl;
 	d->batches = batches;
 	d->device = device;
+	d->watch = evidence->watch;
 	d->scaler = scaler_open();
 	d->steps = steps_open(rule);
 	d->ledger = ledger_open(tl, evidence, start, rule->warm_steps, has_steps ? rule->steady_ns : INT64_MIN, has_steps);
@@ -148,10 +151,15 @@ static void look(struct device_run *d, const struct op *op)
 	}
 	if (op->launcher)
 		count_launcher(d, op->launcher);
-	if (steps_op(d->steps, op, &at))
+	if (steps_op(d->steps, op, &at)) {
 		ledger_cut(d->ledger, CUT_STEP, at);
+		if (d->watch && d->watch->step)
+			d->watch->step(d->watch->ctx, d->device, at);
+	}
 	if (scaler_op(d->scaler, op, &step)) {
 		ledger_cut(d->ledger, step.skipped ? CUT_SCALER_SKIPPED : CUT_SCALER_APPLIED, step.end_ns);
+		if (step.skipped && d->watch && d->watch->skip)
+			d->watch->skip(d->watch->ctx, d->device, step.check_ns);
 		if (step.skipped) {
 			if (d->skip_from_ns)
 				ledger_skipped(d->ledger, d->skip_from_ns, step.check_ns);

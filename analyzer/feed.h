@@ -7,6 +7,7 @@
 #define WHYIDLE_ANALYZER_FEED_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "analyzer/timeline.h"
@@ -26,6 +27,10 @@ struct feed *feed_open(const char *const *paths, unsigned npaths, struct timelin
 
 /* Reads on until the window has moved (about a second of trace) and settles the timeline. False when all is read (tl->finished). */
 bool feed_step(struct feed *f);
+
+/* The files, in order; *offset_ns is what is added to the times of file i to put it on the common clock. */
+size_t feed_nfiles(const struct feed *f);
+const char *feed_path(const struct feed *f, size_t i, int64_t *offset_ns);
 
 const struct feed_totals *feed_totals(struct feed *f);
 void feed_close(struct feed *f);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/analysis.h"
 #include "analyzer/mem.h"
 
 enum { COMPUTE, EXPOSED_COMM, EXPOSED_COPY, IDLE };
@@ -265,6 +266,8 @@ static void book(struct ledger *l, unsigned row, struct moment *m)
 	s->lost[row] += ns;
 	if (m->state == LOST_IDLE)
 		s->idle[row] += ns;
+	if (l->evidence->watch && l->evidence->watch->lost)
+		l->evidence->watch->lost(l->evidence->watch->ctx, m, c->leaf);
 	if (c->leaf == LEAF_UNKNOWN)
 		s->unknown[cause_unknown_reason(m)] += ns;
 	if (l->cause_gap[row] != m->gap_start_ns || !s->gaps[row]) {

@@ -23,10 +23,14 @@ struct ledger_sums {
 
 enum ledger_cut { CUT_SCALER_APPLIED, CUT_SCALER_SKIPPED, CUT_STEP, CUT_FIRST_OP };
 
+struct analysis_watch;
 struct ledger;
 
 /* States the causes collect, shared by all ledgers of an analysis: one per row of causes[], opened on first use. */
-struct ledger_evidence { void *state[LEDGER_CAUSES]; };
+struct ledger_evidence {
+	void *state[LEDGER_CAUSES];
+	const struct analysis_watch *watch;	/* told of what is booked; NULL = nobody */
+};
 
 /* warm_steps: so many full steps at the start do not count as steady. see_from_ns: evidence is collected from there on. */
 struct ledger *ledger_open(const struct timeline *tl, struct ledger_evidence *evidence, int64_t start_ns, unsigned warm_steps, int64_t see_from_ns,
