@@ -33,7 +33,7 @@ void __cudaRegisterFatBinaryEnd(void **handle)
 
 void __cudaUnregisterFatBinary(void **handle)
 {
-	if (!handle)
+	if (!handle || sg_forked())	/* in the child of a fork the lock may be held for ever */
 		return;
 	sg_module_delete(handle);
 	free(handle);

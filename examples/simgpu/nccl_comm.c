@@ -235,7 +235,7 @@ static int init_in_background(struct init_args *args)
 static int init_rank(ncclComm_t *out, int nranks, const ncclUniqueId *id, int rank, const ncclConfig_t *config)
 {
 	struct init_args *args;
-	int rc;
+	int rc, ended;
 
 	if (!out || nranks < 1 || rank < 0 || rank >= nranks)
 		return ncclInvalidArgument;
@@ -257,7 +257,8 @@ static int init_rank(ncclComm_t *out, int nranks, const ncclUniqueId *id, int ra
 	rc = group_add_init(init_main, args);
 	if (rc)
 		free(args);
-	return group_leave() ? ncclSystemError : rc;
+	ended = group_leave();
+	return rc ? rc : ended;
 }
 
 NCCL_API(ncclResult_t, GetUniqueId, (ncclUniqueId *id))
@@ -352,7 +353,7 @@ static void *split_main(void *arg)
 NCCL_API(ncclResult_t, CommSplit, (ncclComm_t parent, int color, int key, ncclComm_t *out, ncclConfig_t *config))
 {
 	struct init_args *args;
-	int rc;
+	int rc, ended;
 
 	(void)config;
 	if (!comm_valid(parent) || !out || (color < 0 && color != NCCL_SPLIT_NOCOLOR))
@@ -368,7 +369,14 @@ NCCL_API(ncclResult_t, CommSplit, (ncclComm_t parent, int color, int key, ncclCo
 	rc = group_add_init(split_main, args);
 	if (rc)
 		free(args);
-	return (ncclResult_t)(group_leave() ? ncclSystemError : rc);
+	ended = group_leave();
+	return (ncclResult_t)(rc ? rc : ended);
+}
+
+static void await_init(struct ncclComm *comm)
+{
+	while (atomic_load(&comm->state) == ncclInProgress)
+		sg_sleep_until(sg_now() + 1000000);
 }
 
 /* Waits for the kernels in flight, as the real one does when it destroys. */
@@ -376,6 +384,7 @@ static void drain(struct ncclComm *comm)
 {
 	uint32_t n;
 
+	await_init(comm);
 	while ((n = atomic_load(&comm->outstanding)) && !atomic_load(&comm->abort) && !atomic_load(&comm->error))
 		futex_wait_for(&comm->outstanding, n, 10000000);
 }
@@ -410,8 +419,7 @@ NCCL_API(ncclResult_t, CommAbort, (ncclComm_t comm))
 		return ncclInvalidArgument;
 	/* release: pairs with the loads of the proxy and of what initialises */
 	atomic_store_explicit(&comm->abort, true, memory_order_release);
-	while (atomic_load(&comm->state) == ncclInProgress)
-		sg_sleep_until(sg_now() + 1000000);
+	await_init(comm);
 	comm_close(comm);
 	comm_put(comm);
 	return ncclSuccess;

@@ -26,7 +26,7 @@ enum { TYPE_BOOTSTRAP = 1, TYPE_NET = 3 };
 /* Address of the interface that NCCL_SOCKET_IFNAME chooses (port 0). */
 int socket_local_address(struct sockaddr_in *out);
 int socket_listen(const struct sockaddr_in *at, int *fd, struct sockaddr_in *bound);
-/* Connects with the retry policy of 2.24 and later, then says magic and type. Blocks. */
+/* Connects with the retry policy of the version, then says magic and type. Blocks. */
 int socket_connect(const struct sockaddr_in *to, uint64_t magic, int type, const _Atomic bool *abort, int *fd);
 /* Accepts the next connection that says this magic and type; others are closed. Blocks. */
 int socket_accept(int listener, uint64_t magic, int type, const _Atomic bool *abort, int *fd);

@@ -75,12 +75,15 @@ static void request(uint8_t **buffer, size_t *size, size_t *max_records)
 	*max_records = max_per_buffer;
 }
 
+static pthread_mutex_t seen_lock = PTHREAD_MUTEX_INITIALIZER;
+
 static void complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
 {
 	void *record = NULL, *before = NULL;
 	int rc;
 
 	(void)context, (void)stream, (void)size;
+	pthread_mutex_lock(&seen_lock);		/* of the worker and of who flushes */
 	complete_thread = (pid_t)syscall(SYS_gettid);
 	while (!(rc = cuptiActivityGetNextRecord(buffer, valid, &record))) {
 		CHECK(nseen < MAX);
@@ -90,6 +93,7 @@ static void complete(void *context, uint32_t stream, uint8_t *buffer, size_t siz
 		before = record;
 	}
 	CHECK(rc == CUPTI_ERROR_MAX_LIMIT_REACHED);
+	pthread_mutex_unlock(&seen_lock);
 	/* the buffer stays: records and their names are read later */
 }
 
@@ -460,6 +464,72 @@ static void concurrent_flush_is_detected(void)
 	cuptiActivityFlushAll(0);
 }
 
+enum { THREADS = 4, LAUNCHES = 300 };
+
+static void *launch_many(void *arg)
+{
+	cudaStream_t mine, shared_stream = arg;
+
+	OK(cudaStreamCreate(&mine));
+	for (int i = 0; i < LAUNCHES; i++) {
+		launch_sleep(1000, i % 3 == 0 ? mine : i % 3 == 1 ? shared_stream : NULL);
+		if (i % 50 == 0)
+			OK(cudaStreamSynchronize(mine));
+	}
+	OK(cudaStreamDestroy(mine));
+	return NULL;
+}
+
+static _Atomic bool stop_flushing;
+
+static void *flush_often(void *arg)
+{
+	(void)arg;
+	while (!stop_flushing) {
+		OK(cuptiActivityFlushAll(0));
+		usleep(2000);
+	}
+	return NULL;
+}
+
+/* Many threads, small buffers, a thread that flushes: every launch has its kernel and its call record, once. */
+static void no_record_is_lost_or_doubled(void)
+{
+	static const int kinds[] = { CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_RUNTIME, 0 };
+	static uint8_t kernel[1 << 16], call[1 << 16];
+	pthread_t threads[THREADS], flusher;
+	cudaStream_t shared_stream;
+	int launches = 0;
+
+	buffer_bytes = 4096;
+	start(kinds);
+	OK(cudaStreamCreate(&shared_stream));
+	pthread_create(&flusher, NULL, flush_often, NULL);
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, launch_many, shared_stream);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	OK(cudaDeviceSynchronize());
+	stop_flushing = true;
+	pthread_join(flusher, NULL);
+	usleep(50000);		/* the worker may be at its last buffer */
+	OK(cuptiActivityFlushAll(1));
+	pthread_mutex_lock(&seen_lock);
+	for (size_t i = 0; i < nseen; i++) {
+		bool is_kernel = u32(seen[i], 0) == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+		uint32_t id = u32(seen[i], is_kernel ? 92 : 32);
+
+		CHECK(id < 1 << 16 && !(is_kernel ? kernel : call)[id]++);
+		CHECK(!is_kernel || u64(seen[i], 24));
+	}
+	for (size_t i = 0; i < 1 << 16; i++) {
+		launches += kernel[i];
+		CHECK(!kernel[i] || call[i]);
+	}
+	pthread_mutex_unlock(&seen_lock);
+	CHECK(launches == THREADS * LAUNCHES);
+}
+
 static void run_child(void (*fn)(void), const char *version, const char *name, const char *value, int want_signal)
 {
 	int status;
@@ -501,6 +571,12 @@ IN_CHILD(flush_keeps_unfinished_records_and_forcing_loses_their_end, "22", NULL,
 IN_CHILD(new_library_drops_when_no_buffer_comes, "130001", NULL, NULL, 0)
 IN_CHILD(old_library_dies_when_no_buffer_comes, "22", NULL, NULL, SIGABRT)
 IN_CHILD(one_call_can_be_chosen_and_driver_calls_nest, "130001", NULL, NULL, 0)
+IN_CHILD(no_record_is_lost_or_doubled, "22", NULL, NULL, 0)
+static void test_no_record_is_lost_with_buffers_per_thread(void **state)
+{
+	(void)state;
+	run_child(no_record_is_lost_or_doubled, "130001", NULL, NULL, 0);
+}
 IN_CHILD(busy_library_refuses, "130001", "SIMGPU_CUPTI_BUSY", "1", 0)
 IN_CHILD(child_of_a_fork_gets_15, "22", NULL, NULL, 0)
 IN_CHILD(library_without_devices_is_not_initialised, "22", "SIMGPU_DEVICES", "0", 0)
@@ -518,6 +594,8 @@ int main(void)
 		cmocka_unit_test(test_new_library_drops_when_no_buffer_comes),
 		cmocka_unit_test(test_old_library_dies_when_no_buffer_comes),
 		cmocka_unit_test(test_one_call_can_be_chosen_and_driver_calls_nest),
+		cmocka_unit_test(test_no_record_is_lost_or_doubled),
+		cmocka_unit_test(test_no_record_is_lost_with_buffers_per_thread),
 		cmocka_unit_test(test_busy_library_refuses),
 		cmocka_unit_test(test_child_of_a_fork_gets_15),
 		cmocka_unit_test(test_library_without_devices_is_not_initialised),
