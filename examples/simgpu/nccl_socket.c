@@ -91,8 +91,8 @@ int socket_local_address(struct sockaddr_in *out)
 			continue;
 		if (spec && *spec && !name_matches(spec, i->ifa_name))
 			continue;
-		/* when nothing is said: real interfaces, then docker's, then the loopback */
-		rank = i->ifa_flags & IFF_LOOPBACK ? 1 : !strncmp(i->ifa_name, "docker", 6) ? 2 : 3;
+		/* When nothing is said NCCL takes a real interface; here the loopback comes first: simulated ranks share one host. */
+		rank = i->ifa_flags & IFF_LOOPBACK ? 3 : !strncmp(i->ifa_name, "docker", 6) ? 1 : 2;
 		if (rank <= best)
 			continue;
 		best = rank;
