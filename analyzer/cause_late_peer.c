@@ -139,6 +139,7 @@ static void explain(void *state, const struct result *r, struct finding *f)
 	qsort(s->late, s->nlate, sizeof(s->late[0]), most_waited_for);
 	if (!s->nlate) {
 		finding_title(f, "Ranks wait for the last one to arrive: %s", words_ns(f->ns));
+		finding_advice(f, "balance the work per rank");
 		return;
 	}
 	waited = top->by->sum;
