@@ -291,7 +291,7 @@ static void print_timeline(const struct out *o, const struct render_options *opt
 	fprintf(o->to, "\nTimeline: %s\n", shown);
 	free(shown);
 	if (opt->several)
-		fprintf(o->to, "  one .pftrace per process, for https://ui.perfetto.dev (Open trace file); all in one, with causes as tracks:\n"
+		fprintf(o->to, "  one .pftrace per process, for https://ui.perfetto.dev; all in one, with causes as tracks:\n"
 			"  whyidle annotate THAT_DIRECTORY -o timeline.pftrace\n");
 	else
 		fprintf(o->to, "  open it at https://ui.perfetto.dev (Open trace file)\n");
