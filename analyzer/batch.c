@@ -277,6 +277,24 @@ static void on_write(struct batches *b, struct thread *th, const struct slice *s
 		answer(b, w, p, m);
 }
 
+/* Until a worker has answered, the pipe it read last is the one for requests: by another one it may have been sent what to run (the
+ * spawn and forkserver start methods do that). */
+static void requests_come_by(struct worker *w, struct pipe *p, struct process *consumer)
+{
+	struct pipe *old = w->index;
+
+	if (old) {
+		for (size_t i = 0; i < old->n; i++)
+			old->queue[old->first + i].task = NULL;
+		while (w->nopen)
+			free(list_take(w->open, &w->nopen));
+		old->index_of = NULL;
+	}
+	w->index = p;
+	w->consumer = consumer;
+	p->index_of = w;
+}
+
 static void receive(struct batches *b, struct pipe *p, struct message *m, struct thread *th, int64_t at_ns)
 {
 	struct process *from = m->writer->process, *to = th->process;
@@ -286,11 +304,8 @@ static void receive(struct batches *b, struct pipe *p, struct message *m, struct
 		return;
 	if (is_upstream(from, to)) {
 		w = worker_of(b, to, true);
-		if (!w->index) {
-			w->index = p;
-			w->consumer = from;
-			p->index_of = w;
-		}
+		if (w->index != p && !w->loader)
+			requests_come_by(w, p, from);
 		if (w->index != p)
 			return;
 		if (!m->task)

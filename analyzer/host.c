@@ -39,6 +39,7 @@ struct host_runs {
 };
 
 enum { MAX_LENGTHS = 1 << 16 };
+#define LONGEST_WAIT_NS 100000000000
 
 struct host_runs *host_runs_open(const struct timeline *tl, const struct batches *batches, struct ledger_evidence *evidence)
 {
@@ -185,6 +186,20 @@ static bool is_lost(const struct host_runs *h, const struct host_run *r, const s
 	}
 }
 
+/* A wait is looked at when it is over: only then it is known for whom it was. Waits for other processes to end may take as long as the
+ * job; those are not held back. */
+static int64_t before_open_wait(const struct host_run *r, int64_t to_ns)
+{
+	const struct slice *s = timeline_call_at(r->thread, to_ns);
+	int64_t start, end;
+
+	if (!s || !walk_is_wait(s) || s->name->class == CLASS_CHILD_WAIT || s->name->class == CLASS_JOIN)
+		return to_ns;
+	walk_wait_span(r->thread, s, &start, &end);
+	return end > to_ns && to_ns - start < LONGEST_WAIT_NS && start > r->pos_ns ? start : end > to_ns && start <= r->pos_ns &&
+		to_ns - r->pos_ns < LONGEST_WAIT_NS ? r->pos_ns : to_ns;
+}
+
 static void advance(struct host_runs *h, struct host_run *r, int64_t to_ns)
 {
 	struct walk w = {.tl = h->tl, .batches = h->batches, .emit = on_moment, .ctx = h};
@@ -262,8 +277,18 @@ void host_runs_advance(struct host_runs *h)
 			r->pos_ns = r->process->first_ns;
 		if (r->pos_ns < tl->evicted_ns)
 			r->pos_ns = tl->evicted_ns;
-		advance(h, r, to);
+		advance(h, r, tl->finished ? to : before_open_wait(r, to));
 	}
+}
+
+int64_t host_runs_need(const struct host_runs *h)
+{
+	int64_t at = INT64_MAX;
+
+	for (size_t i = 0; i < h->n; i++)
+		if (h->runs[i]->pos_ns != INT64_MIN && h->runs[i]->pos_ns < h->runs[i]->process->last_ns && h->runs[i]->pos_ns < at)
+			at = h->runs[i]->pos_ns;
+	return at;
 }
 
 static int by_rank(const void *a, const void *b)

@@ -17,6 +17,8 @@ void host_runs_take(struct host_runs *h, const struct thread *consumer, int64_t 
 /* Takes up processes that are new. */
 void host_runs_watch(struct host_runs *h);
 void host_runs_advance(struct host_runs *h);
+/* What is still to be looked at begins here. */
+int64_t host_runs_need(const struct host_runs *h);
 /* Fills *list with one entry per training process (rank, or the root of the job), in order of rank and pid; adds to lost[], gaps[] ... of
  * `sums` by row of causes[]. */
 void host_runs_finish(struct host_runs *h, struct host_result **list, unsigned *n, struct ledger_sums *sums);

@@ -11,8 +11,10 @@
 
 #define SYNC_WAITED_NS 20000
 #define SYNC_JUST_BEFORE_NS 5000
-/* Waits with a deadline are renewed: the next one begins within this after the former. */
+/* Waits with a deadline are renewed: the next one begins within this after the former, or within a small part of it (seconds of
+ * waiting, then a check whether the workers still live). */
 #define RENEWED_WITHIN_NS 2000000
+#define RENEWED_WITHIN_PART 20
 
 /* What is known on the way: how far, and which batch is followed. */
 struct trail {
@@ -127,22 +129,34 @@ static struct thread *thread_by_tid(struct process *p, int64_t tid)
 	return NULL;
 }
 
-/* Until when the wait that `c` is a part of lasts: waits with deadlines come one after the other. */
-static int64_t wait_end(const struct thread *t, const struct slice *c)
+static bool renews(const struct slice *former, const struct slice *s)
 {
-	const struct slice *last = c;
+	int64_t between = s->start_ns - former->end_ns;
+
+	return former->end_ns != NS_OPEN && s->name->class == former->name->class && s->target == former->target &&
+		(between <= RENEWED_WITHIN_NS || between <= (former->end_ns - former->start_ns) / RENEWED_WITHIN_PART);
+}
+
+void walk_wait_span(const struct thread *t, const struct slice *c, int64_t *start_ns, int64_t *end_ns)
+{
+	const struct slice *first = c, *last = c;
 
 	for (size_t i = (size_t)(c - t->calls) + 1, n = 0; i < t->ncalls && n < 256; i++, n++) {
-		const struct slice *s = &t->calls[i];
-
-		if (s->depth > c->depth)
+		if (t->calls[i].depth > c->depth)
 			continue;
-		if (last->end_ns == NS_OPEN || s->start_ns - last->end_ns > RENEWED_WITHIN_NS || s->name->class != c->name->class ||
-		    s->target != c->target)
+		if (!renews(last, &t->calls[i]))
 			break;
-		last = s;
+		last = &t->calls[i];
 	}
-	return last->end_ns;
+	for (size_t i = (size_t)(c - t->calls), n = 0; i-- > 0 && n < 256; n++) {
+		if (t->calls[i].depth > c->depth)
+			continue;
+		if (!renews(&t->calls[i], first))
+			break;
+		first = &t->calls[i];
+	}
+	*start_ns = first->start_ns;
+	*end_ns = last->end_ns;
 }
 
 /* The stretch [a, b) of `c` on `t`, in which it waits for a batch from its workers. */
@@ -203,7 +217,10 @@ static void follow_wait(struct walk *w, struct thread *t, const struct slice *c,
 
 		who = p ? thread_by_tid(p, pid) : NULL;
 	} else if (c->target) {
-		timeline_waker(w->tl, c->target, t, max64(a, c->start_ns), wait_end(t, c), &who, &call);
+		int64_t from, to;
+
+		walk_wait_span(t, c, &from, &to);
+		timeline_waker(w->tl, c->target, t, max64(a, c->start_ns), to, &who, &call);
 	}
 	if (!who || visited(w, who, trail->hops)) {
 		emit(w, t, c, ACT_CALL, a, b, trail);

@@ -38,4 +38,7 @@ void walk_thread(struct walk *w, struct thread *t, int64_t a_ns, int64_t b_ns);
 /* Is it a call in which one waits for another thread or process (by class and target)? */
 bool walk_is_wait(const struct slice *s);
 
+/* From when to when the wait lasts that `c` is a part of: waits with a deadline are renewed. NS_OPEN = it goes on. */
+void walk_wait_span(const struct thread *t, const struct slice *c, int64_t *start_ns, int64_t *end_ns);
+
 #endif
