@@ -212,6 +212,8 @@ static void read_all(struct engine *e, const struct analysis_options *opt)
 		}
 		if (!e->ndevices)
 			host_runs_advance(e->hosts);
+		if (!e->ndevices && host_runs_need(e->hosts) < keep)
+			keep = host_runs_need(e->hosts);
 		if (e->tl->finished)
 			break;
 		if (keep < e->tl->complete_ns - LONGEST_GAP_NS)
