@@ -21,6 +21,9 @@
 
 #define OK(call) assert_int_equal((call), cudaSuccess)
 
+/* A first kernel so long that all that follows is queued while it runs, also on a loaded machine. */
+enum { LEAD_NS = 150000000 };
+
 static const dim3 one = { 1, 1, 1 }, block = { 256, 1, 1 };
 static char sleep_stub, bump_stub, skip_stub, plain_stub;
 
@@ -102,11 +105,11 @@ static void launch_returns_before_the_kernel_ends(void **state)
 
 	(void)state;
 	OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-	launch_sleep(50000000, stream);
-	assert_true(now_ns() - start < 40000000);
+	launch_sleep(LEAD_NS, stream);
+	assert_true(now_ns() - start < LEAD_NS);
 	assert_int_equal(cudaStreamQuery(stream), cudaErrorNotReady);
 	OK(cudaStreamSynchronize(stream));
-	assert_true(now_ns() - start >= 50000000);
+	assert_true(now_ns() - start >= LEAD_NS);
 	OK(cudaStreamQuery(stream));
 	OK(cudaGetLastError());	/* "not ready" is not remembered */
 	OK(cudaStreamDestroy(stream));
@@ -121,7 +124,7 @@ static void modelled_times_add_up_to_the_ns(void **state)
 	OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 	OK(cudaEventCreate(&a));
 	OK(cudaEventCreate(&b));
-	launch_sleep(20000000, stream);	/* what follows is queued long before it starts */
+	launch_sleep(LEAD_NS, stream);
 	OK(cudaEventRecord(a, stream));
 	for (int i = 0; i < 10; i++)	/* all fit into the queue */
 		launch_sleep(30000, stream);
@@ -135,7 +138,8 @@ static void modelled_times_add_up_to_the_ns(void **state)
 
 static void operations_run_in_order_and_bodies_see_predecessors(void **state)
 {
-	int *value, host = -1;
+	volatile int host = -1;
+	int *value;
 	cudaStream_t stream;
 
 	(void)state;
@@ -147,7 +151,7 @@ static void operations_run_in_order_and_bodies_see_predecessors(void **state)
 
 		OK(cudaLaunchKernel(&bump_stub, one, block, args, 0, stream));
 	}
-	OK(cudaMemcpyAsync(&host, value, sizeof(host), cudaMemcpyDeviceToHost, stream));
+	OK(cudaMemcpyAsync((void *)&host, value, sizeof(host), cudaMemcpyDeviceToHost, stream));
 	assert_int_equal(host, 12345);	/* pageable: done on return */
 	OK(cudaStreamDestroy(stream));
 	OK(cudaFree(value));
@@ -162,7 +166,7 @@ static void duration_may_depend_on_device_memory_at_run_time(void **state)
 	OK(cudaMalloc((void **)&found_inf, sizeof(float)));
 	for (int i = 0; i < 3; i++)
 		OK(cudaEventCreate(&e[i]));
-	launch_sleep(10000000, NULL);
+	launch_sleep(LEAD_NS, NULL);
 	OK(cudaMemsetAsync(found_inf, 0, sizeof(float), NULL));
 	for (int i = 0; i < 2; i++) {
 		void *args[] = { &found_inf };
@@ -192,7 +196,7 @@ static void streams_overlap_and_wait_for_events(void **state)
 	OK(cudaEventCreate(&start));
 	OK(cudaEventCreate(&done));
 	OK(cudaEventCreate(&end));
-	launch_sleep(10000000, a);
+	launch_sleep(LEAD_NS, a);
 	OK(cudaEventRecord(start, a));
 	OK(cudaStreamWaitEvent(b, start, 0));
 	launch_sleep(8000000, a);
@@ -222,10 +226,10 @@ static void legacy_stream_synchronises_with_blocking_streams_only(void **state)
 	OK(cudaEventCreate(&start));
 	OK(cudaEventCreate(&legacy));
 	OK(cudaEventCreate(&after));
-	launch_sleep(10000000, blocking);
+	launch_sleep(LEAD_NS, blocking);
 	OK(cudaEventRecord(start, blocking));
 	launch_sleep(4000000, blocking);
-	launch_sleep(60000000, free_stream);
+	launch_sleep(4 * (uint64_t)LEAD_NS, free_stream);
 	launch_sleep(2000000, NULL);
 	OK(cudaEventRecord(legacy, NULL));
 	launch_sleep(1000000, blocking);
@@ -266,7 +270,7 @@ static void pinned_copies_return_at_once_and_pageable_ones_do_not(void **state)
 	memset(pinned, 7, BYTES);
 	memset(pageable, 8, BYTES);
 
-	launch_sleep(20000000, stream);
+	launch_sleep(LEAD_NS, stream);
 	OK(cudaEventRecord(a, stream));
 	OK(cudaMemcpyAsync(device, pinned, BYTES, cudaMemcpyHostToDevice, stream));
 	OK(cudaEventRecord(b, stream));
@@ -281,7 +285,7 @@ static void pinned_copies_return_at_once_and_pageable_ones_do_not(void **state)
 	assert_int_equal(device[BYTES - 1], 8);
 
 	OK(cudaHostRegister(pageable, BYTES, 0));
-	launch_sleep(20000000, stream);
+	launch_sleep(LEAD_NS, stream);
 	OK(cudaMemcpyAsync(device, pageable, BYTES, cudaMemcpyHostToDevice, stream));
 	assert_int_equal(cudaStreamQuery(stream), cudaErrorNotReady);
 	OK(cudaHostUnregister(pageable));
@@ -355,11 +359,11 @@ static void freeing_waits_for_the_device(void **state)
 	(void)state;
 	OK(cudaMalloc(&memory, 100));
 	OK(cudaMallocAsync(&ordered, 1 << 20, NULL));
-	launch_sleep(20000000, NULL);
+	launch_sleep(LEAD_NS, NULL);
 	OK(cudaFreeAsync(ordered, NULL));
-	assert_true(now_ns() - start < 18000000);
+	assert_true(now_ns() - start < LEAD_NS);
 	OK(cudaFree(memory));
-	assert_true(now_ns() - start >= 20000000);
+	assert_true(now_ns() - start >= LEAD_NS);
 	assert_int_equal(cudaFree(&start), cudaErrorInvalidValue);
 	cudaGetLastError();
 }

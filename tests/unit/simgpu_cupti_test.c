@@ -38,9 +38,10 @@ enum { BUFFER = 64 << 10, MAX = 4096 };
 static const dim3 grid = { 4, 2, 1 }, block = { 128, 1, 1 };
 static char sleep_stub;
 static uint8_t *seen[MAX];
-static size_t nseen, request_count, buffer_bytes = BUFFER, max_per_buffer;
+static size_t nseen, buffer_bytes = BUFFER, max_per_buffer;
 static pid_t request_thread, complete_thread;
 static bool no_buffer;
+static pthread_mutex_t seen_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static uint32_t u32(const uint8_t *r, size_t at)
 {
@@ -68,14 +69,13 @@ static uint64_t realtime(void)
 
 static void request(uint8_t **buffer, size_t *size, size_t *max_records)
 {
+	pthread_mutex_lock(&seen_lock);
 	request_thread = (pid_t)syscall(SYS_gettid);
-	request_count++;
+	pthread_mutex_unlock(&seen_lock);
 	*buffer = no_buffer ? NULL : aligned_alloc(8, buffer_bytes);
 	*size = no_buffer ? 0 : buffer_bytes;
 	*max_records = max_per_buffer;
 }
-
-static pthread_mutex_t seen_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
 {
@@ -313,6 +313,20 @@ static void records_come_in_no_order(void)
 	CHECK(disordered);
 }
 
+/* The worker comes in its own time. */
+static void await_seen(size_t n)
+{
+	bool there = false;
+
+	for (int i = 0; i < 1000 && !there; i++) {
+		usleep(10000);
+		pthread_mutex_lock(&seen_lock);
+		there = nseen >= n;
+		pthread_mutex_unlock(&seen_lock);
+	}
+	CHECK(there);
+}
+
 static void full_buffers_come_from_a_worker(void)
 {
 	static const int kinds[] = { CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, 0 };
@@ -322,8 +336,8 @@ static void full_buffers_come_from_a_worker(void)
 	for (int i = 0; i < 10; i++)	/* four in a buffer */
 		launch_sleep(1000, NULL);
 	OK(cudaDeviceSynchronize());
-	usleep(100000);
-	CHECK(nseen == 8 && complete_thread != getpid());
+	await_seen(8);
+	CHECK(complete_thread != getpid());
 	OK(cuptiActivityFlushAll(0));
 	CHECK(nseen == 10 && complete_thread == getpid());
 }
@@ -512,8 +526,9 @@ static void no_record_is_lost_or_doubled(void)
 	OK(cudaDeviceSynchronize());
 	stop_flushing = true;
 	pthread_join(flusher, NULL);
-	usleep(50000);		/* the worker may be at its last buffer */
 	OK(cuptiActivityFlushAll(1));
+	await_seen(2 * THREADS * LAUNCHES);	/* the worker may be at its last buffer */
+	usleep(50000);
 	pthread_mutex_lock(&seen_lock);
 	for (size_t i = 0; i < nseen; i++) {
 		bool is_kernel = u32(seen[i], 0) == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
