@@ -38,7 +38,8 @@ _Atomic bool pulse_pending;
 union pulse_page pulse_page __attribute__((aligned(PULSE_PAGE)));
 
 static pthread_t thread;
-static bool joinable;				/* belongs to who holds STARTING or has seen STOPPED */
+static atomic_bool joinable;			/* whoever takes it down joins */
+static atomic_uint holders;			/* threads between drain_quiesce and drain_unquiesce */
 static atomic_bool stop_asked;
 static _Atomic uint32_t wake_word;		/* futex: changed to end the drain's sleep */
 static _Atomic uint32_t flush_asked, flush_done;/* tickets; the second is a futex */
@@ -271,6 +272,21 @@ static void loop(void)
 	}
 }
 
+/* HELD to STOPPED, unless somebody holds. Both who ends the thread and who lets go come here, so neither can miss the other. */
+static void let_go(void)
+{
+	uint32_t held = PULSE_HELD;
+
+	if (!atomic_load(&holders))
+		atomic_compare_exchange_strong(&pulse, &held, PULSE_STOPPED);
+}
+
+static void join(void)
+{
+	if (atomic_exchange(&joinable, false))
+		pthread_join(thread, NULL);
+}
+
 static void *drain_main(void *none)
 {
 	uint32_t starting = PULSE_STARTING;
@@ -280,7 +296,8 @@ static void *drain_main(void *none)
 	can_park = sys6(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0, 0, 0, 0) == 0;
 	atomic_compare_exchange_strong(&pulse, &starting, PULSE_RUNNING);
 	loop();
-	atomic_store(&pulse, drain_enabled() ? PULSE_STOPPED : PULSE_FAILED);
+	atomic_store(&pulse, drain_enabled() ? PULSE_HELD : PULSE_FAILED);
+	let_go();
 	answer_flush(atomic_load(&flush_asked));
 	sys_futex_wake(&pulse);
 	return none;
@@ -318,13 +335,11 @@ static void start(void)
 		drain_fork_child();
 		atomic_store(&pulse, PULSE_STARTING);
 	}
-	if (joinable)
-		pthread_join(thread, NULL);	/* it was too slow for drain_quiesce and has ended since */
-	joinable = false;
+	join();		/* a thread that was too slow for drain_quiesce has ended since */
 	atomic_store(&stop_asked, false);
 	atomic_store_explicit(&pulse_pending, false, memory_order_relaxed);
 	rc = create_thread();
-	joinable = !rc;
+	atomic_store(&joinable, !rc);
 	if (rc) {
 		atomic_store(&pulse, PULSE_FAILED);
 		atomic_store_explicit(&pulse_on, false, memory_order_relaxed);
@@ -405,19 +420,21 @@ void drain_kick(void)
 	wake();
 }
 
-/* Waits for pulse to leave RUNNING, PARKED and STARTING; false when it takes too long. */
-static bool await_stop(void)
+/* Gets pulse to HELD (or FAILED), waiting for a thread that runs; false when that takes too long. */
+static bool hold(void)
 {
 	uint64_t until = now_ns() + STOP_LIMIT_NS;
 
 	for (;;) {
-		uint32_t seen = atomic_load(&pulse);
+		uint32_t seen = atomic_load(&pulse), stopped = PULSE_STOPPED;
 		uint64_t now = now_ns();
 
-		if (seen == PULSE_STOPPED || seen == PULSE_FAILED)
+		if (seen == PULSE_HELD || seen == PULSE_FAILED ||
+		    (seen == PULSE_STOPPED && atomic_compare_exchange_strong(&pulse, &stopped, PULSE_HELD)))
 			return true;
 		if (now >= until)
 			return false;
+		atomic_store(&stop_asked, true);
 		wake();
 		sys_futex_wait(&pulse, seen, until - now > 1000000 ? 1000000 : until - now);
 	}
@@ -426,16 +443,11 @@ static bool await_stop(void)
 void drain_quiesce(void)
 {
 	int saved = errno;
-	uint32_t seen = atomic_load(&pulse);
 
-	if (seen == PULSE_STOPPED || seen == PULSE_FAILED)
-		return;
 	tls.guard++;
-	atomic_store(&stop_asked, true);
-	if (await_stop()) {
-		if (joinable)
-			pthread_join(thread, NULL);
-		joinable = false;
+	atomic_fetch_add(&holders, 1);
+	if (hold() && atomic_load(&joinable)) {
+		join();
 		atomic_store_explicit(&pulse_pending, true, memory_order_relaxed);
 	}
 	tls.guard--;
@@ -444,14 +456,17 @@ void drain_quiesce(void)
 
 void drain_unquiesce(void)
 {
-	/* Without effect on a thread that has ended; one that was too slow to stop goes on. */
-	atomic_store(&stop_asked, false);
+	if (atomic_fetch_sub(&holders, 1) != 1)
+		return;
+	atomic_store(&stop_asked, false);	/* a thread that was too slow to stop goes on */
+	let_go();
 }
 
 void drain_fork_child(void)
 {
 	tls.guard++;
-	joinable = false;
+	atomic_store(&joinable, false);
+	atomic_store(&holders, 0);
 	atomic_store(&pulse, PULSE_STOPPED);
 	atomic_store(&pulse_pending, false);
 	ident_refresh();

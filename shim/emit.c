@@ -76,13 +76,8 @@ static void add_int(struct pf_arg *a, unsigned *n, enum strings_key key, int64_t
 
 static void add_target(struct pf_arg *a, unsigned *n, uint8_t kind, uint64_t value)
 {
-	uint32_t iid = (uint32_t)value;
-	char text[32];
+	uint32_t iid = target_iid(kind, value);
 
-	if (kind == EVENT_TARGET_NONE)
-		return;
-	if (kind != EVENT_TARGET_STRING)
-		iid = strings_intern(PF_STRINGS, text, target_text(kind, value, text));
 	if (iid)
 		a[(*n)++] = (struct pf_arg){ .key_iid = KEY_target, .type = PF_ARG_STR_IID, .v.iid = iid };
 }

@@ -34,7 +34,7 @@ struct fd_entry {
 	_Atomic uint8_t active;		/* TCP: moved bytes since the drain last looked */
 	_Atomic uint8_t listed;		/* TCP: in the drain's list */
 	_Atomic uint8_t role;		/* enum fd_role */
-	_Atomic uint64_t target;	/* generation << 32 | string number; counts while the generation is the present one */
+	_Atomic uint64_t target;	/* see target.c; counts while its generation is the present one */
 	_Atomic uint64_t since[2];	/* by enum fd_dir: start of the row of EAGAINs, 0 = the last try made progress */
 	_Atomic uint32_t tries[2];
 	uint64_t hello;			/* TCP: the connection's first 8 bytes ... */

@@ -14,7 +14,8 @@
 #define LOWEST 900		/* above what select() and most hosts use, below the usual limit of 1024 */
 #define MOST 128
 
-static atomic_int ours[MOST];	/* 0 = free place */
+/* `fd` 0 = free place. The rest is written by the drain before and read by the child of a fork. */
+static struct { atomic_int fd; uint64_t dev, ino; } ours[MOST];
 
 static int floor_number(void)
 {
@@ -26,15 +27,18 @@ static int floor_number(void)
 	return limit.rlim_cur > 2 * MOST ? (int)limit.rlim_cur - MOST : (int)(limit.rlim_cur / 2 + 3);
 }
 
-static void note(int fd)
+static void note(int fd, uint64_t dev, uint64_t ino)
 {
 	unsigned i;
 
 	for (i = 0; i < MOST; i++) {
 		int none = 0;
 
-		if (atomic_compare_exchange_strong_explicit(&ours[i], &none, fd, memory_order_relaxed, memory_order_relaxed))
-			break;
+		if (!atomic_compare_exchange_strong_explicit(&ours[i].fd, &none, fd, memory_order_relaxed, memory_order_relaxed))
+			continue;
+		ours[i].dev = dev;
+		ours[i].ino = ino;
+		break;
 	}
 	fdtab_own(fd);
 }
@@ -46,10 +50,17 @@ static void unnote(int fd)
 	for (i = 0; i < MOST; i++) {
 		int seen = fd;
 
-		if (atomic_compare_exchange_strong_explicit(&ours[i], &seen, 0, memory_order_relaxed, memory_order_relaxed))
+		if (atomic_compare_exchange_strong_explicit(&ours[i].fd, &seen, 0, memory_order_relaxed, memory_order_relaxed))
 			break;
 	}
 	fdtab_forget(fd);
+}
+
+void highfd_forget(struct highfd *h)
+{
+	if (h->fd)
+		unnote(h->fd);
+	h->fd = 0;
 }
 
 int highfd_is_ours(int fd)
@@ -59,7 +70,7 @@ int highfd_is_ours(int fd)
 	if (fd < 3)
 		return 0;
 	for (i = 0; i < MOST; i++)
-		if (atomic_load_explicit(&ours[i], memory_order_relaxed) == fd)
+		if (atomic_load_explicit(&ours[i].fd, memory_order_relaxed) == fd)
 			return 1;
 	return 0;
 }
@@ -82,7 +93,7 @@ int highfd_open(struct highfd *h, const char *path, int flags, unsigned mode)
 	h->fd = high;
 	h->dev = st.st_dev;
 	h->ino = st.st_ino;
-	note(high);
+	note(high, h->dev, h->ino);
 	return 0;
 }
 
@@ -108,12 +119,15 @@ void highfd_fork_child(void)
 	unsigned i;
 
 	for (i = 0; i < MOST; i++) {
-		int fd = atomic_load_explicit(&ours[i], memory_order_relaxed);
+		int fd = atomic_load_explicit(&ours[i].fd, memory_order_relaxed);
+
+		struct highfd h = { .fd = fd, .dev = ours[i].dev, .ino = ours[i].ino };
 
 		if (!fd)
 			continue;
-		sys_close(fd);
+		if (highfd_holds(&h))
+			sys_close(fd);
 		fdtab_forget(fd);
-		atomic_store_explicit(&ours[i], 0, memory_order_relaxed);
+		atomic_store_explicit(&ours[i].fd, 0, memory_order_relaxed);
 	}
 }

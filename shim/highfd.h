@@ -23,6 +23,9 @@ int highfd_holds(const struct highfd *h);
 /* Closes it if it is still ours. */
 void highfd_close(struct highfd *h);
 
+/* The number is not ours any more (highfd_holds said so): nothing is closed. `dev` and `ino` stay. */
+void highfd_forget(struct highfd *h);
+
 /* Is this number one of ours? For the wrappers of close and its kin. */
 int highfd_is_ours(int fd);
 

@@ -192,7 +192,7 @@ bool lane_sample(struct pf_writer *w, struct lane *l, uint64_t now)
 	if (!open_schedstat_of(l))
 		return false;
 	n = highfd_holds(&l->schedstat) ? sys_pread(l->schedstat.fd, text, sizeof(text) - 1, 0) : -EBADF;
-	if (n <= 0) {		/* the thread has ended, or the host closed our descriptor */
+	if (n <= 0) {		/* the thread has ended, or the host closed our descriptor: opened anew in the next period */
 		drop_schedstat(l);
 		return false;
 	}

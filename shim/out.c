@@ -18,6 +18,7 @@
 #pragma GCC poison malloc calloc realloc free printf fprintf
 
 #define BLOCK (128 * 1024)
+#define MOST_TRIES 16	/* to get hold of the file while the host closes descriptors in a loop */
 #define MOST_IMAGES 100000	/* files that one pid may have made, by exec or by reuse of the number */
 
 static char path[800];
@@ -62,18 +63,21 @@ static int create(void)
 static int reach(void)
 {
 	struct highfd again = { 0 };
+	unsigned tries = 0;
 	int rc;
 
 	if (highfd_holds(&file))
 		return 0;
-	rc = highfd_open(&again, path, O_WRONLY | O_APPEND | O_NOFOLLOW, 0);
+	highfd_forget(&file);
+	do
+		rc = highfd_open(&again, path, O_WRONLY | O_APPEND | O_NOFOLLOW, 0);
+	while (rc == -EBADF && tries++ < MOST_TRIES);
 	if (rc)
 		return rc;
 	if (again.dev != file.dev || again.ino != file.ino) {
 		highfd_close(&again);
 		return -ENOENT;
 	}
-	highfd_close(&file);
 	file = again;
 	return 0;
 }
@@ -86,13 +90,13 @@ static size_t whole_packets(const uint8_t *buf, size_t len)
 	while (at < len && buf[at] == 0x0a) {
 		uint64_t body = 0;
 		unsigned shift = 0;
+		bool whole = false;
 
-		for (at++; at < len; shift += 7) {
+		for (at++; at < len && !whole; shift += 7) {
 			body |= (uint64_t)(buf[at] & 0x7f) << shift;
-			if (!(buf[at++] & 0x80))
-				break;
+			whole = !(buf[at++] & 0x80);
 		}
-		if (body > len - at)
+		if (!whole || body > len - at)
 			break;
 		at += body;
 		end = at;
@@ -113,6 +117,7 @@ static void trim(size_t done)
 int out_flush(void)
 {
 	size_t done = 0;
+	unsigned tries = 0;
 	int rc;
 
 	if (!writer.len)
@@ -123,6 +128,8 @@ int out_flush(void)
 
 		if (n > 0)
 			done += (size_t)n;
+		else if (n == -EBADF && tries++ < MOST_TRIES)
+			rc = reach();	/* closed between the check and the write */
 		else if (n != -EINTR)
 			rc = n ? (int)n : -EIO;
 	}

@@ -17,6 +17,7 @@ enum pulse {
 	PULSE_STARTING,
 	PULSE_RUNNING,		/* looks at the rings every period */
 	PULSE_PARKED,		/* sleeps until woken */
+	PULSE_HELD,		/* stopped, and nobody may start it: a fork is under way */
 	PULSE_FAILED,		/* no thread could be had, or recording was given up */
 };
 

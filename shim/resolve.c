@@ -29,6 +29,8 @@ void *resolve_next(const char *name)
 	int saved = errno;
 	void *p = dlsym(RTLD_NEXT, name);
 
+	if (!p)
+		dlerror();	/* the message is not the host's */
 	errno = saved;
 	return p;
 }
@@ -38,6 +40,8 @@ void *resolve_next_version(const char *name, const char *version)
 	int saved = errno;
 	void *p = dlvsym(RTLD_NEXT, name, version);
 
+	if (!p)
+		dlerror();
 	errno = saved;
 	return p ? p : resolve_next(name);
 }
@@ -87,9 +91,13 @@ static void *in_object(const char *path, const char *name)
 	void *handle = dlopen(path, RTLD_NOW | RTLD_NOLOAD | RTLD_LOCAL);
 	void *p;
 
-	if (!handle)
+	if (!handle) {
+		dlerror();
 		return NULL;
+	}
 	p = not_ours(dlsym(handle, name));
+	if (!p)
+		dlerror();
 	dlclose(handle);
 	return p;
 }
@@ -125,7 +133,7 @@ static void *in_loaded(const char *name, const char *lib_prefix)
 void *resolve_symbol(const char *name, const char *lib_prefix, const void *caller)
 {
 	int saved = errno;
-	void *p = not_ours(dlsym(RTLD_NEXT, name));
+	void *p = not_ours(resolve_next(name));
 
 	if (!p)
 		p = in_caller(name, caller);

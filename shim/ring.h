@@ -56,16 +56,19 @@ struct ring {
 	_Alignas(64) union ring_place place[];
 };
 
-/* Makes `mem` (zeroed, `bytes` long) a ring of the most places, a power of two, that fit. */
-static inline struct ring *ring_init(void *mem, uint32_t bytes)
+/* Bytes to map for a ring of `places` places, a power of two. */
+static inline uint32_t ring_bytes(uint32_t places)
+{
+	return (uint32_t)sizeof(struct ring) + places * (uint32_t)sizeof(union ring_place);
+}
+
+/* Makes `mem` (zeroed, ring_bytes(places) long) a ring. */
+static inline struct ring *ring_init(void *mem, uint32_t places)
 {
 	struct ring *r = mem;
-	uint32_t places = (uint32_t)((bytes - sizeof(*r)) / sizeof(union ring_place)), p = 1;
 
-	while (p * 2 <= places)
-		p *= 2;
-	r->mask = p - 1;
-	r->bytes = bytes;
+	r->mask = places - 1;
+	r->bytes = ring_bytes(places);
 	return r;
 }
 

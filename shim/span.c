@@ -12,7 +12,6 @@
 
 #include "shim/config.h"
 #include "shim/drain.h"
-#include "shim/fdtab.h"
 #include "shim/pulse.h"
 #include "shim/sys.h"
 #include "shim/target.h"
@@ -154,20 +153,11 @@ void span_begin_quiet(struct span *s, enum call call)
 
 void span_name_target(struct span *s)
 {
-	struct fd_entry *e;
-
 	if (!s->start_ns || s->target_kind != TARGET_FD)
 		return;
 	/* Only a word that has been made before: a short close is not worth the system calls. */
-	e = fdtab_entry((int)s->target);
+	s->target = (intptr_t)target_known((int)s->target);
 	s->target_kind = TARGET_STRING;
-	s->target = 0;
-	if (e) {
-		uint64_t known = atomic_load_explicit(&e->target, memory_order_relaxed);
-
-		if (known >> 32 == fd_generation(e))
-			s->target = (uint32_t)known;
-	}
 }
 
 void span_cancel(struct span *s)

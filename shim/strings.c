@@ -17,16 +17,29 @@
 #define SLOTS 65536u			/* hash slots, more than 3 * PER_TABLE so that probing ends */
 #define MAX_LEN 4096u
 #define TABLES 3
+#define LOOSE_UNITS 131072u		/* of 8 bytes: 1 MB */
+#define LOOSE_IID 0x7fffffffu
 
 struct entry {
 	uint32_t offset, len;
+};
+
+/* A unit of the ring: an entry's first one is its head, the bytes follow. */
+struct loose {
+	uint32_t tag;		/* low half of the position; stored last */
+	uint32_t len;
 };
 
 struct arena {
 	_Atomic uint32_t slot[SLOTS];		/* 0 free, else table << 16 | number */
 	struct entry entry[TABLES][PER_TABLE];
 	char bytes[ARENA_BYTES];
+	struct loose loose[LOOSE_UNITS];
 };
+
+static _Atomic uint64_t loose_head = 1;		/* units ever given out; position 0 does not exist */
+static char shown[MAX_LEN];			/* drain thread's: the loose string asked for last */
+static size_t shown_len;
 
 static _Atomic(struct arena *) arena;
 static atomic_uint used_bytes;
@@ -125,6 +138,62 @@ uint32_t strings_intern(enum pf_table table, const char *bytes, size_t len)
 	return refuse();
 }
 
+static uint64_t loose_put(struct arena *a, const char *bytes, size_t len)
+{
+	uint64_t units = 1 + (len + sizeof(struct loose) - 1) / sizeof(struct loose), at;
+
+	do
+		at = atomic_fetch_add_explicit(&loose_head, units, memory_order_relaxed);
+	while (at % LOOSE_UNITS + units > LOOSE_UNITS);	/* would wrap: left empty */
+	memcpy(&a->loose[at % LOOSE_UNITS + 1], bytes, len);
+	a->loose[at % LOOSE_UNITS].len = (uint32_t)len;
+	__atomic_store_n(&a->loose[at % LOOSE_UNITS].tag, (uint32_t)at, __ATOMIC_RELEASE);	/* pairs with loose_get */
+	return STRINGS_LOOSE | at;
+}
+
+uint64_t strings_target(const char *bytes, size_t len)
+{
+	struct arena *a = arena_get();
+
+	if (!a || len > MAX_LEN)
+		return refuse();
+	if (atomic_load_explicit(&next_iid[PF_STRINGS], memory_order_relaxed) < STRINGS_FEW) {
+		uint32_t iid = strings_intern(PF_STRINGS, bytes, len);
+
+		if (iid)
+			return iid;
+	}
+	return loose_put(a, bytes, len);
+}
+
+static uint64_t age(uint64_t target)
+{
+	return atomic_load_explicit(&loose_head, memory_order_relaxed) - (target & ~STRINGS_LOOSE);
+}
+
+bool strings_target_fresh(uint64_t target)
+{
+	return target && (!(target & STRINGS_LOOSE) || age(target) < LOOSE_UNITS / 2);
+}
+
+/* Copies first and looks afterwards whether it was still there: writers do not wait. */
+uint32_t strings_target_iid(uint64_t target)
+{
+	struct arena *a = atomic_load_explicit(&arena, memory_order_acquire);
+	uint64_t at = target & ~STRINGS_LOOSE;
+	const struct loose *head;
+
+	if (!(target & STRINGS_LOOSE))
+		return (uint32_t)target;
+	head = &a->loose[at % LOOSE_UNITS];
+	if (__atomic_load_n(&head->tag, __ATOMIC_ACQUIRE) != (uint32_t)at || head->len > MAX_LEN)
+		return 0;
+	shown_len = head->len;
+	memcpy(shown, head + 1, shown_len);
+	atomic_thread_fence(memory_order_acquire);
+	return age(target) < LOOSE_UNITS - 2 * MAX_LEN / sizeof(struct loose) ? LOOSE_IID : 0;
+}
+
 /* Numbers reach the drain through a ring (release / acquire), so their bytes are visible to it. */
 static const char *lookup(void *ctx, enum pf_table table, uint32_t iid, size_t *len)
 {
@@ -132,6 +201,10 @@ static const char *lookup(void *ctx, enum pf_table table, uint32_t iid, size_t *
 	const char *s = NULL;
 
 	(void)ctx;
+	if (iid == LOOSE_IID) {
+		*len = shown_len;
+		return shown;
+	}
 	if (table == PF_NAMES && iid < CALL_COUNT)
 		s = call_name((enum call)iid);
 	else if (table == PF_KEYS && iid < KEY_COUNT)

@@ -7,6 +7,7 @@
 #ifndef WHYIDLE_SHIM_STRINGS_H
 #define WHYIDLE_SHIM_STRINGS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,6 +29,22 @@ enum strings_key {
 
 /* The number of these bytes (from 1), 0 when the table is full or the string longer than 4 KB. The bytes are copied. */
 uint32_t strings_intern(enum pf_table table, const char *bytes, size_t len);
+
+/* Strings that come without end (paths of a data set of a million files, inodes of short-lived pipes) go through a ring of 1 MB
+ * instead once PF_STRINGS has had its STRINGS_FEW: each has a position that stays readable until as much again has been written.
+ * They are written inline, which costs such strings nothing, since each is used a few times only. */
+#define STRINGS_FEW 4000
+#define STRINGS_LOOSE ((uint64_t)1 << 63)
+
+/* The number of a string for a target: of PF_STRINGS, or STRINGS_LOOSE | position; 0 when it is too long. Any thread. */
+uint64_t strings_target(const char *bytes, size_t len);
+
+/* Is it still readable, and will be for a while? Any thread. */
+bool strings_target_fresh(uint64_t target);
+
+/* The number to give to the writer for a target, at once: a loose string's number means the one asked for last. 0 when the string is
+ * gone. Drain thread. */
+uint32_t strings_target_iid(uint64_t target);
 
 /* What pf_begin and its kin want. */
 const struct pf_strings *strings_lookup(void);

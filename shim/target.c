@@ -119,7 +119,7 @@ static bool put_link(struct text_out *o, int fd, enum fd_class c)
 	return true;
 }
 
-static uint32_t make(int fd, enum fd_class c)
+static uint64_t make(int fd, enum fd_class c)
 {
 	char buf[PATH_ROOM + 64];
 	struct text_out o = text_out(buf, sizeof(buf));
@@ -131,32 +131,58 @@ static uint32_t make(int fd, enum fd_class c)
 	} else {
 		ok = put_link(&o, fd, c);
 	}
-	return ok ? strings_intern(PF_STRINGS, buf, (size_t)(o.at - buf)) : 0;
+	return ok ? strings_target(buf, (size_t)(o.at - buf)) : 0;
 }
 
-uint32_t target_of_fd(int fd)
+/* An entry remembers its target beside the generation it was made for, both in one word: generation << 40 | target, in which a loose
+ * string's mark is bit 39. */
+#define ENTRY_LOOSE ((uint64_t)1 << 39)
+#define ENTRY_VALUE (ENTRY_LOOSE - 1)
+
+static uint64_t remembered(const struct fd_entry *e, uint32_t gen)
+{
+	uint64_t word = atomic_load_explicit(&e->target, memory_order_relaxed);
+	uint64_t target = (word & ENTRY_VALUE) | (word & ENTRY_LOOSE ? STRINGS_LOOSE : 0);
+
+	return word >> 40 == gen && strings_target_fresh(target) ? target : 0;
+}
+
+static void remember(struct fd_entry *e, uint32_t gen, uint64_t target)
+{
+	uint64_t word = (uint64_t)gen << 40 | (target & ENTRY_VALUE) | (target & STRINGS_LOOSE ? ENTRY_LOOSE : 0);
+
+	atomic_store_explicit(&e->target, word, memory_order_relaxed);
+}
+
+uint64_t target_known(int fd)
+{
+	struct fd_entry *e = fdtab_entry(fd);
+
+	return e ? remembered(e, fd_generation(e)) : 0;
+}
+
+uint64_t target_of_fd(int fd)
 {
 	struct fd_entry *e = fdtab_entry(fd);
 	enum fd_class c;
-	uint64_t known;
-	uint32_t gen, iid;
+	uint64_t target;
+	uint32_t gen;
 
 	if (!e)
 		return 0;
-	gen = fd_generation(e);
-	known = atomic_load_explicit(&e->target, memory_order_relaxed);
-	if ((uint32_t)known && known >> 32 == gen)
-		return (uint32_t)known;
+	target = remembered(e, fd_generation(e));
+	if (target)
+		return target;
 	c = fdtab_class(fd);
 	gen = fd_generation(e);
-	iid = make(fd, c);
-	if (iid)
-		atomic_store_explicit(&e->target, (uint64_t)gen << 32 | iid, memory_order_relaxed);
-	return iid;
+	target = make(fd, c);
+	if (target)
+		remember(e, gen, target);
+	return target;
 }
 
 /* Paths are made absolute, so that the word has the form of a path. */
-static uint32_t target_of_path(const char *path)
+static uint64_t target_of_path(const char *path)
 {
 	char buf[PATH_ROOM + PATH_ROOM];
 	struct text_out o = text_out(buf, sizeof(buf));
@@ -169,7 +195,7 @@ static uint32_t target_of_path(const char *path)
 			text_str(&o, "/");
 	}
 	text_bytes(&o, path, strnlen(path, PATH_ROOM));
-	return strings_intern(PF_STRINGS, buf, (size_t)(o.at - buf));
+	return strings_target(buf, (size_t)(o.at - buf));
 }
 
 static void simple(uint32_t span_kind, uint64_t raw, uint8_t *kind, uint64_t *value)
@@ -187,16 +213,16 @@ static void simple(uint32_t span_kind, uint64_t raw, uint8_t *kind, uint64_t *va
 	*value = raw;
 }
 
-static void as_string(uint32_t iid, uint8_t *kind, uint64_t *value)
+static void as_string(uint64_t target, uint8_t *kind, uint64_t *value)
 {
-	*kind = iid ? EVENT_TARGET_STRING : EVENT_TARGET_NONE;
-	*value = iid;
+	*kind = target ? EVENT_TARGET_STRING : EVENT_TARGET_NONE;
+	*value = target;
 }
 
 void target_of_inflight(uint32_t span_kind, uint64_t raw, uint8_t *kind, uint64_t *value)
 {
 	if (span_kind == TARGET_STRING)
-		as_string((uint32_t)raw, kind, value);
+		as_string(raw, kind, value);
 	else if (span_kind == TARGET_FD)
 		as_string(target_of_fd((int)raw), kind, value);
 	else
@@ -211,29 +237,19 @@ void target_of_span(const struct span *s, uint8_t *kind, uint64_t *value)
 		target_of_inflight(s->target_kind, (uint64_t)s->target, kind, value);
 }
 
-unsigned target_text(uint8_t kind, uint64_t value, char *text)
+uint32_t target_iid(uint8_t kind, uint64_t value)
 {
-	struct text_out o = text_out(text, 32);
+	static const char *const words[] = {
+		[EVENT_TARGET_SEM] = "sem:0x", [EVENT_TARGET_COND] = "cond:0x", [EVENT_TARGET_TID] = "thread:", [EVENT_TARGET_PID] = "pid:",
+	};
+	char text[32];
+	struct text_out o = text_out(text, sizeof(text));
 
-	switch (kind) {
-	case EVENT_TARGET_SEM:
-		text_str(&o, "sem:0x");
-		text_hex(&o, value);
-		break;
-	case EVENT_TARGET_COND:
-		text_str(&o, "cond:0x");
-		text_hex(&o, value);
-		break;
-	case EVENT_TARGET_TID:
-		text_str(&o, "thread:");
-		text_uint(&o, value);
-		break;
-	case EVENT_TARGET_PID:
-		text_str(&o, "pid:");
-		text_uint(&o, value);
-		break;
-	default:
-		*text = 0;
-	}
-	return (unsigned)(o.at - text);
+	if (kind == EVENT_TARGET_NONE || kind > EVENT_TARGET_PID)
+		return 0;
+	if (kind == EVENT_TARGET_STRING)
+		return strings_target_iid(value);
+	text_str(&o, words[kind]);
+	text_base(&o, value, kind == EVENT_TARGET_SEM || kind == EVENT_TARGET_COND ? 16 : 10);
+	return strings_target_iid(strings_target(text, (size_t)(o.at - text)));
 }

@@ -16,10 +16,12 @@ void target_of_span(const struct span *s, uint8_t *kind, uint64_t *value);
 /* The same for a call in flight, from the drain thread: never follows a pointer of the host. `kind` is an enum span_target. */
 void target_of_inflight(uint32_t span_kind, uint64_t raw, uint8_t *kind, uint64_t *value);
 
-/* The string number of what `fd` is now; 0 when it cannot be told. */
-uint32_t target_of_fd(int fd);
+/* The target (strings.h) of what `fd` is now; 0 when it cannot be told. */
+uint64_t target_of_fd(int fd);
+/* The same only if it has been made before. No system call. */
+uint64_t target_known(int fd);
 
-/* Writes "sem:0x..", "cond:0x..", "thread:N" or "pid:N" into `text` (at least 32 bytes); the length. */
-unsigned target_text(uint8_t kind, uint64_t value, char *text);
+/* The number to give to the writer for an event's target, at once (see strings_target_iid); 0 for none. Drain thread. */
+uint32_t target_iid(uint8_t kind, uint64_t value);
 
 #endif

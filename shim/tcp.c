@@ -46,7 +46,7 @@ _Static_assert(offsetof(struct info, snd_wnd) == 228, "tcp_info");
 
 struct sample {
 	uint64_t ts_ns;
-	uint32_t target;
+	uint64_t target;
 	uint8_t role;
 	struct info info;
 };
@@ -131,8 +131,9 @@ static uint32_t role_word(uint8_t role)
 static void write_sample(struct pf_writer *w, struct pf_seq *seq, const struct sample *s)
 {
 	const struct info *t = &s->info;
+	uint32_t role = role_word(s->role), target = strings_target_iid(s->target);
 	const struct pf_arg args[] = {
-		{ KEY_target, PF_ARG_STR_IID, { .iid = s->target } },
+		{ KEY_target, PF_ARG_STR_IID, { .iid = target } },
 		{ KEY_state, PF_ARG_UINT, { t->state } },
 		{ KEY_ca, PF_ARG_UINT, { t->ca } },
 		{ KEY_rto, PF_ARG_UINT, { t->rto } },
@@ -149,9 +150,9 @@ static void write_sample(struct pf_writer *w, struct pf_seq *seq, const struct s
 		{ KEY_min_rtt_us, PF_ARG_UINT, { t->min_rtt } },
 		{ KEY_rwnd_ms, PF_ARG_UINT, { t->rwnd_limited / 1000 } },
 		{ KEY_snd_wnd, PF_ARG_UINT, { t->snd_wnd } },
-		{ KEY_role, PF_ARG_STR_IID, { .iid = role_word(s->role) } },
+		{ KEY_role, PF_ARG_STR_IID, { .iid = role } },
 	};
-	unsigned skip = s->target ? 0 : 1;
+	unsigned skip = target ? 0 : 1;
 	struct pf_event ev = {
 		.ts_ns = s->ts_ns, .name_iid = strings_intern(PF_NAMES, "tcp", 3),
 		.args = args + skip, .nargs = sizeof(args) / sizeof(args[0]) - skip,

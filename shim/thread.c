@@ -9,13 +9,17 @@
 #include <string.h>
 
 #include "shim/config.h"
+#include "shim/pulse.h"
 #include "shim/sys.h"
+
+#define MANY_GONE 128
 
 _Thread_local struct thread_local_state tls __attribute__((tls_model("initial-exec")));
 
 static _Atomic(struct thread *) registry;
 static atomic_uint high;
 static atomic_ulong homeless;
+static atomic_uint gone;
 static pthread_key_t exit_key;
 static bool have_key;
 
@@ -29,6 +33,8 @@ static void thread_gone(void *slot)
 	atomic_store_explicit(&t->depth, 0, memory_order_release);
 	/* release: pairs with the acquire in the drain, which then sees the last push */
 	atomic_store_explicit(&t->state, THREAD_DONE, memory_order_release);
+	if (atomic_fetch_add_explicit(&gone, 1, memory_order_relaxed) % MANY_GONE == MANY_GONE - 1)
+		pulse_half_full();	/* slots would run out before the period is over */
 }
 
 void thread_init(void)
@@ -100,12 +106,13 @@ struct thread *thread_claim(void)
 
 struct ring *thread_ring_map(struct thread *t)
 {
-	void *mem = sys_map(config.ring_bytes);
+	uint32_t places = config.ring_bytes / sizeof(union ring_place);
+	void *mem = sys_map(ring_bytes(places));
 	struct ring *r;
 
 	if (!mem)
 		return NULL;
-	r = ring_init(mem, config.ring_bytes);
+	r = ring_init(mem, places);
 	atomic_store_explicit(&t->ring, r, memory_order_release);	/* pairs with the drain's acquire */
 	return r;
 }
