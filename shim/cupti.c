@@ -38,10 +38,10 @@ static bool apis_active;
 static int owner_pid;
 static struct cupti_clock cuda_clock;	/* drain thread */
 static _Atomic uint64_t spare_lost;	/* records that landed in spare buffers */
+static _Atomic uint64_t library_dropped;	/* records that CUPTI says it dropped */
 static _Atomic bool flushing;		/* the try-guard around FlushAll */
 static _Atomic bool ended;		/* the last flush has begun: the drain thread stays out of CUPTI's flush */
 static uint64_t last_flush_ns, settled_ns;	/* drain thread */
-static uint64_t library_dropped;
 
 /* ---- CUPTI's callbacks: its threads, or the host's inside a CUDA call */
 
@@ -65,11 +65,18 @@ static uint64_t count_records(uint8_t *buffer, size_t valid)
 
 static void on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
 {
+	bool urgent = false;
+
 	(void)context;
 	(void)stream;
 	(void)size;
-	if (!buffer || cupti_buffers_complete(buffer, valid))
+	if (!buffer)
 		return;
+	if (cupti_buffers_complete(buffer, valid, &urgent)) {
+		if (urgent)
+			drain_kick();
+		return;
+	}
 	atomic_fetch_add_explicit(&spare_lost, valid ? count_records(buffer, valid) : 0, memory_order_relaxed);
 	cupti_buffers_free(buffer);
 }
@@ -312,29 +319,29 @@ static void read_completed(struct pf_writer *w, uint64_t now)
 /* Takes the guard and flushes. False when somebody else is at it. */
 static bool flush(uint32_t flag)
 {
+	size_t dropped = 0;
+
 	if (atomic_exchange_explicit(&flushing, true, memory_order_acquire))
 		return false;
 	cupti.ActivityFlushAll(flag);
+	if (cupti.ActivityGetNumDroppedRecords && !cupti.ActivityGetNumDroppedRecords(NULL, 0, &dropped))
+		atomic_fetch_add_explicit(&library_dropped, dropped, memory_order_relaxed);
 	atomic_store_explicit(&flushing, false, memory_order_release);
 	return true;
 }
 
 static void count_losses(void)
 {
-	static uint64_t spare_before;
+	static uint64_t counted;
 	uint64_t spare = atomic_load_explicit(&spare_lost, memory_order_relaxed);
-	size_t dropped = 0;
+	uint64_t library = atomic_load_explicit(&library_dropped, memory_order_relaxed);
 
-	if (cupti.ActivityGetNumDroppedRecords && !cupti.ActivityGetNumDroppedRecords(NULL, 0, &dropped) && dropped) {
-		library_dropped += dropped;
-		drain_count_dropped(dropped);
-	}
-	drain_count_dropped(spare - spare_before);
-	spare_before = spare;
-	if (library_dropped)
-		drain_attr_int("whyidle.gpu.dropped", (int64_t)library_dropped);
-	if (spare)
-		drain_attr_int("whyidle.gpu.buffers_lost", (int64_t)spare);
+	if (spare + library == counted)
+		return;
+	drain_count_dropped(spare + library - counted);
+	counted = spare + library;
+	drain_attr_int("whyidle.gpu.dropped", (int64_t)library);
+	drain_attr_int("whyidle.gpu.buffers_lost", (int64_t)spare);
 }
 
 static void tell_counts(void)
@@ -360,16 +367,17 @@ static void on_drain(struct pf_writer *w, uint64_t now)
 	if (atomic_load_explicit(&cupti_state, memory_order_acquire) != CUPTI_ACTIVE || sys_pid() != owner_pid)
 		return;
 	cupti_clock_sample(&cuda_clock);
+	read_completed(w, now);		/* room in the pool before the flush asks for it */
 	if (now - last_flush_ns >= FLUSH_NS && !atomic_load_explicit(&ended, memory_order_acquire)) {
 		last_flush_ns = now;
 		if (flush(0)) {
 			/* CUPTI keeps a buffer while one of its operations runs: what ended since it asked for that is not here */
 			oldest = cupti_buffers_oldest_ns();
 			settled_ns = oldest < now ? oldest : now;
-			count_losses();
 		}
 	}
 	read_completed(w, now);
+	count_losses();
 	drain_settled(atomic_load_explicit(&ended, memory_order_acquire) ? UINT64_MAX : settled_ns);
 	tell_counts();
 }

@@ -12,7 +12,7 @@
 
 #pragma GCC poison malloc calloc realloc free printf fprintf
 
-#define SPARES 64
+#define SPARES 512
 #define SPARE_BYTES (16u << 10)
 #define SLOTS (CUPTI_BUFFERS_MAX + SPARES)
 
@@ -28,6 +28,7 @@ static struct slot slots[SLOTS];	/* spares behind the pool */
 static uint8_t *memory;
 static unsigned int pool;
 static _Atomic uint64_t exhausted;
+static _Atomic uint32_t waiting;	/* about how many are DONE */
 
 int cupti_buffers_init(unsigned int count)
 {
@@ -103,7 +104,7 @@ void cupti_buffers_request(uint8_t **buffer, size_t *size, size_t *max_records)
 	*size = SPARE_BYTES;
 }
 
-bool cupti_buffers_complete(uint8_t *buffer, size_t valid)
+bool cupti_buffers_complete(uint8_t *buffer, size_t valid, bool *urgent)
 {
 	int i = memory ? slot_of(buffer) : -1;
 
@@ -112,6 +113,7 @@ bool cupti_buffers_complete(uint8_t *buffer, size_t valid)
 	slots[i].valid = valid;
 	/* release pairs with the exchange in cupti_buffers_next: the records and `valid` are there */
 	atomic_store_explicit(&slots[i].state, DONE, memory_order_release);
+	*urgent = atomic_fetch_add_explicit(&waiting, 1, memory_order_relaxed) + 1 >= pool / 4;
 	return true;
 }
 
@@ -123,6 +125,7 @@ uint8_t *cupti_buffers_next(size_t *valid)
 		if (atomic_compare_exchange_strong_explicit(&slots[i].state, &expected, READING, memory_order_acquire,
 							    memory_order_relaxed)) {
 			*valid = slots[i].valid;
+			atomic_fetch_sub_explicit(&waiting, 1, memory_order_relaxed);
 			return slot_memory(i);
 		}
 	}
@@ -171,6 +174,7 @@ uint64_t cupti_buffers_exhausted(void)
 
 void cupti_buffers_forget(void)
 {
+	atomic_store_explicit(&waiting, 0, memory_order_relaxed);
 	for (unsigned int i = 0; i < SLOTS; i++)
 		atomic_store_explicit(&slots[i].state, FREE, memory_order_relaxed);
 }

@@ -22,9 +22,9 @@ int cupti_buffers_init(unsigned int count);
 /* CUPTI's request callback. Any thread. */
 void cupti_buffers_request(uint8_t **buffer, size_t *size, size_t *max_records);
 
-/* Gives back a buffer with `valid` bytes of records, for cupti_buffers_next; false = it was a spare one, which the caller walks and
+/* Gives back a buffer with `valid` bytes of records, for cupti_buffers_next; `*urgent` is set when a quarter of the pool waits. false = it was a spare one, which the caller walks and
  * counts now and then frees with cupti_buffers_free. Any thread. */
-bool cupti_buffers_complete(uint8_t *buffer, size_t valid);
+bool cupti_buffers_complete(uint8_t *buffer, size_t valid, bool *urgent);
 
 /* The next completed buffer, NULL when there is none. Drain thread; give it back with cupti_buffers_free. */
 uint8_t *cupti_buffers_next(size_t *valid);

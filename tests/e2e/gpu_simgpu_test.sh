@@ -56,4 +56,21 @@ run missing-function cupti A=b -- "$tmp/work" missing
 run held wrappers SIMGPU_CUPTI_BUSY=1 -- "$tmp/work"
 run off wrappers WHYIDLE_GPU=off -- "$tmp/work"
 run bad-path wrappers WHYIDLE_CUPTI=/nowhere/libcupti.so -- "$tmp/work"
+
+# More launches than four buffers hold: what is not in the trace is counted.
+mkdir "$tmp/storm"
+$CC -O2 -I"$root" -w "$here/storm.c" -o "$tmp/storm.bin" $link || exit 99
+timeout 100 env LD_PRELOAD="$shim" WHYIDLE_DIR="$tmp/storm" WHYIDLE_CUPTI_BUFFERS=4 SIMGPU_LAUNCH_US=0 "$tmp/storm.bin" 2 40000 >/dev/null || failed=1
+"$BUILD/tests/tracecat" "$tmp/storm"/*.pftrace >"$tmp/cat" || failed=1
+there=$(grep -c 'begin "_Z5stormv"\|begin "\(cu\|cuda\)LaunchKernel"' "$tmp/cat")
+dropped=$(sed -n 's/.*attribute whyidle.dropped=//p' "$tmp/cat" | tail -n 1)
+echo "storm: $there events of 160000 there, $dropped dropped"
+[ $((there + dropped)) -ge 160000 ] || { echo "lost without being counted"; failed=1; }
+
+# Perfetto's own parser has nothing to complain about.
+if command -v node >/dev/null && [ -f "$BUILD/perfetto/package/done" ]; then
+	node "$root/tests/perfetto/judge.mjs" "$BUILD/perfetto/package" --allow traced_buf_sequence_packet_loss "$tmp"/*/*.pftrace || failed=1
+else
+	echo "not judged by Perfetto: make perfetto-judge fetches it"
+fi
 exit $failed
