@@ -24,7 +24,7 @@ static void explain(void *state, const struct result *r, struct finding *f)
 	(void)r;
 	finding_title(f, "The GPU waits for memory allocation: %s in %s", words_ns(f->ns), words_count(e->calls, "call", "calls"));
 	for (unsigned k = 0; k < 4 && (row = tally_top(&e->names, k)); k++) {
-		finding_evidence(f, "%s: %s, %s", row->name, words_count(row->count, "call", "calls"), words_ns(row->ns));
+		finding_evidence(f, "%s: %s, %s", row->name, words_count(row->count, "call", "calls"), evidence_part(e, f, row->ns));
 		pinned |= strstr(row->name, "Host") != NULL;
 		frees |= starts_with(row->name, "cudaFree");
 	}

@@ -47,7 +47,7 @@ static void explain(void *state, const struct result *r, struct finding *f)
 	(void)r;
 	finding_title(f, "Copies run alone on the device for %s", words_ns(f->ns));
 	for (unsigned k = 0; k < 4 && (row = tally_top(&s->kinds, k)); k++)
-		finding_evidence(f, "%s: %lld, %s at %s", row->name, (long long)row->count, words_ns(row->ns), words_rate(row->bytes, row->ns));
+		finding_evidence(f, "%s: %lld, %s at %s", row->name, (long long)row->count, evidence_part(&s->e, f, row->ns), words_rate(row->bytes, row->ns));
 	evidence_say_ranks(&s->e, f);
 	finding_advice(f, "put copies of the next batch on a stream of their own, so that they run beside the kernels of this one");
 	finding_advice(f, "copy less: send uint8 images and normalise on the device; keep metrics on the device and read them every n-th step");

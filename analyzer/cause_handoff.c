@@ -45,12 +45,12 @@ static void explain(void *state, const struct result *r, struct finding *f)
 	finding_title(f, "Finished batches are delivered late: %s", words_ns(f->ns));
 	for (unsigned k = 0; k < 2 && (row = tally_top(&e->threads, k)); k++)
 		if (row->ns * 10 > e->ns)
-			finding_evidence(f, "%s: %s", row->name, words_ns(row->ns));
+			finding_evidence(f, "%s: %s", row->name, evidence_part(e, f, row->ns));
 	if (e->cpu_ns * 2 > e->ns)
-		finding_evidence(f, "%s of it on a CPU: pickling or copying", words_ns(e->cpu_ns));
+		finding_evidence(f, "%s of it on a CPU: pickling or copying", evidence_part(e, f, e->cpu_ns));
 	row = tally_top(&e->names, 0);
 	if (row && row->ns * 10 > e->ns)
-		finding_evidence(f, "in %s: %s", row->name, words_ns(row->ns));
+		finding_evidence(f, "in %s: %s", row->name, evidence_part(e, f, row->ns));
 	evidence_say_ranks(e, f);
 	finding_advice(f, "hand over few large tensors instead of many small objects: collate in the worker, return arrays instead of lists of Python objects");
 	finding_advice(f, "if a pin-memory thread is among the threads above: it competes with the training thread for the interpreter; try pin_memory=False, or a batch already contiguous");

@@ -42,10 +42,10 @@ static void explain_lock(void *state, const struct result *r, struct finding *f)
 	finding_title(f, "The launching thread sleeps or waits for a lock: %s", words_ns(f->ns));
 	for (unsigned k = 0; k < 3 && (row = tally_top(&e->names, k)); k++)
 		if (row->ns * 20 > e->ns)
-			finding_evidence(f, "%s: %s in %s", row->name, words_ns(row->ns), words_count(row->count, "call", "calls"));
+			finding_evidence(f, "%s: %s in %s", row->name, evidence_part(e, f, row->ns), words_count(row->count, "call", "calls"));
 	row = tally_top(&e->targets, 0);
 	if (row && row->ns * 5 > e->ns)
-		finding_evidence(f, "most on one of them: %s, %s", row->name, words_ns(row->ns));
+		finding_evidence(f, "most on one of them: %s, %s", row->name, evidence_part(e, f, row->ns));
 	row = tally_top(&e->threads, 0);
 	if (row)
 		finding_evidence(f, "most in %s", row->name);
@@ -132,7 +132,7 @@ static void explain_launch(void *state, const struct result *r, struct finding *
 	finding_evidence(f, "%s, %s each on average", words_count(f->gaps, "gap", "gaps"), words_ns(f->gaps ? f->ns / f->gaps : 0));
 	for (unsigned k = 0; k < 2 && (row = tally_top(&e->names, k)); k++)
 		if (row->ns * 10 > e->ns)
-			finding_evidence(f, "%s: %s in %s", row->name, words_ns(row->ns), words_count(row->count, "call", "calls"));
+			finding_evidence(f, "%s: %s in %s", row->name, evidence_part(e, f, row->ns), words_count(row->count, "call", "calls"));
 	evidence_say_ranks(e, f);
 	finding_advice(f, "fewer, larger kernels: torch.compile (fuses), fused or foreach optimizers, a larger batch");
 	finding_advice(f, "or one launch for many kernels: CUDA graphs (torch.cuda.make_graphed_callables, mode=\"reduce-overhead\")");

@@ -41,30 +41,30 @@ static void explain(void *state, const struct result *r, struct finding *f)
 	struct seen *s = state;
 	struct evidence *e = &s->e;
 	const struct tally_row *row;
-	bool no_cpu = (e->workers_needed > e->cpus && e->cpus) || e->runnable_ns * 2 > e->ns;
+	bool no_cpu = (evidence_needed(e) > e->cpus && e->cpus) || e->runnable_ns * 2 > e->ns;
 
 	(void)r;
 	finding_title(f, "The GPU waits %s for workers that prepare samples%s", words_ns(f->ns), no_cpu ? ": no CPU left" : "");
 	finding_evidence(f, "%s on a CPU, %s waiting for one, %s elsewhere", words_share(e->cpu_ns, e->ns), words_share(e->runnable_ns, e->ns),
 		words_share(e->ns - e->cpu_ns - e->runnable_ns, e->ns));
 	if (e->workers_seen)
-		finding_evidence(f, "%s seen%s%s, %lld CPUs allowed", words_count(e->workers_seen, "worker", "workers"), e->workers_needed ? ", needed: " : "",
-			e->workers_needed ? words_count(e->workers_needed, "", "") : "", (long long)e->cpus);
+		finding_evidence(f, "%s seen, %s needed to keep up with the training step; %lld CPUs allowed", words_count(e->workers_seen, "worker", "workers"),
+			evidence_needed(e) ? words_count(evidence_needed(e), "is", "are") : "more are", (long long)e->cpus);
 	for (unsigned k = 0; k < 2 && (row = tally_top(&e->threads, k)); k++)
 		if (row->ns * 5 > e->ns)
-			finding_evidence(f, "%s: %s", row->name, words_ns(row->ns));
+			finding_evidence(f, "%s: %s", row->name, evidence_part(e, f, row->ns));
 	row = tally_top(&e->names, 0);
 	if (row && row->ns * 5 > e->ns)
-		finding_evidence(f, "%s of it in %s", words_ns(row->ns), row->name);
+		finding_evidence(f, "%s of it in %s", evidence_part(e, f, row->ns), row->name);
 	if (e->off_cpu_ns * 5 > e->ns)
-		finding_evidence(f, "%s off the CPU in nothing that was recorded: raw system calls, locks, or page faults", words_ns(e->off_cpu_ns));
+		finding_evidence(f, "%s off the CPU in nothing that was recorded: raw system calls, locks, or page faults", evidence_part(e, f, e->off_cpu_ns));
 	evidence_say_ranks(e, f);
 	evidence_say_rhythm(e, f);
 	if (no_cpu)
 		finding_advice(f, "give the job more CPUs, or use them less: one thread per worker (torch.set_num_threads(1), cv2.setNumThreads(0), OMP_NUM_THREADS=1)");
 	else if (e->cpus > e->workers_seen)
 		finding_advice(f, "workers are busy and CPUs are free: num_workers %lld (now %lld)",
-			(long long)(e->workers_needed > e->workers_seen ? e->workers_needed : e->cpus), (long long)e->workers_seen);
+			(long long)(evidence_needed(e) > e->workers_seen ? evidence_needed(e) : e->cpus), (long long)e->workers_seen);
 	finding_advice(f, "make a sample cheaper: decode to the size you need, cache decoded samples, move augmentation to the GPU");
 }
 

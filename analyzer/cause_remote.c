@@ -98,14 +98,14 @@ static void explain(void *state, const struct result *r, struct finding *f)
 	finding_title(f, "The GPU waits for data from the network: %s%s%s", words_ns(f->ns), peer ? " for " : "", peer ? peer->name : "");
 	for (unsigned k = 0; k < 3 && (peer = tally_top(&s->peers, k)); k++)
 		if (peer->ns * 20 > e->ns)
-			finding_evidence(f, "%s: %s in %s, %s received while the GPU waited, %s", peer->name, words_ns(peer->ns),
+			finding_evidence(f, "%s: %s in %s, %s received while the GPU waited, %s", peer->name, evidence_part(e, f, peer->ns),
 				words_count(peer->count, "call", "calls"), words_bytes(peer->bytes), words_rate(peer->bytes, peer->ns));
 	if (s->rtt_us.n)
 		finding_evidence(f, "round trip %s (median), %s (95th percentile); %s", words_ns(spread_at(&s->rtt_us, 0.5) * 1000),
 			words_ns(spread_at(&s->rtt_us, 0.95) * 1000), words_count(s->genuine_retrans, "genuine retransmission", "genuine retransmissions"));
 	if (s->connects)
 		finding_evidence(f, "%s took %s, %lld of them failed", words_count(s->connects, "new connection", "new connections"),
-			words_ns(s->connect_ns), (long long)s->failed);
+			evidence_part(e, f, s->connect_ns), (long long)s->failed);
 	if (e->workers_seen)
 		finding_evidence(f, "%s seen over %s", words_count(e->workers_seen, "loader worker", "loader workers"),
 			words_count(tally_names(&e->targets), "connection", "connections"));

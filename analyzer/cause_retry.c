@@ -21,7 +21,7 @@
 struct seen {
 	struct evidence e;
 	struct tally connections, senders;
-	int64_t kind_ns[4], setup_ns, retrans, spans, failed;
+	int64_t kind_ns[4], setup_ns, retrans, unanswered, spans, failed;
 	int32_t err;
 	int64_t last_span_ns;
 	struct spread length;
@@ -122,7 +122,7 @@ static void see(void *state, const struct timeline *tl, const struct moment *m)
 		return;
 	s->last_span_ns = span->start_ns;
 	s->spans++;
-	s->retrans += span->retrans;
+	*(span->kinds & RETRY_CONNECT ? &s->unanswered : &s->retrans) += span->retrans;
 	s->failed += span->failed;
 	if (span->err)
 		s->err = span->err;
@@ -133,13 +133,19 @@ static void see(void *state, const struct timeline *tl, const struct moment *m)
 
 static void say_kinds(struct seen *s, struct finding *f)
 {
+	int64_t recovery = s->kind_ns[1] > s->kind_ns[2] ? s->kind_ns[1] : s->kind_ns[2];
+
 	if (s->kind_ns[0])
-		finding_evidence(f, "%s in retransmission timeouts: the sender heard nothing and waited (at least 200 ms each, doubling)", words_ns(s->kind_ns[0]));
-	if (s->kind_ns[1] + s->kind_ns[2])
-		finding_evidence(f, "%s in loss recovery without progress", words_ns(s->kind_ns[1] > s->kind_ns[2] ? s->kind_ns[1] : s->kind_ns[2]));
-	if (s->kind_ns[3])
-		finding_evidence(f, "%s in connects that were not answered or refused%s%s; %s", words_ns(s->kind_ns[3]), s->err ? ": " : "",
-			s->err ? strerror(s->err) : "", words_count(s->failed, "failed attempt", "failed attempts"));
+		finding_evidence(f, "%s in retransmission timeouts: the sender heard nothing and waited (at least 200 ms each, doubling)",
+			evidence_part(&s->e, f, s->kind_ns[0]));
+	if (recovery > s->kind_ns[0])
+		finding_evidence(f, "%s in loss recovery without progress", evidence_part(&s->e, f, recovery - s->kind_ns[0]));
+	if (s->kind_ns[3] && s->failed)
+		finding_evidence(f, "%s in connects that failed, and the pauses between them: %s, last with \"%s\"", evidence_part(&s->e, f, s->kind_ns[3]),
+			words_count(s->failed, "attempt", "attempts"), strerror(s->err));
+	else if (s->kind_ns[3])
+		finding_evidence(f, "%s in connects that were not answered: %s had to be repeated", evidence_part(&s->e, f, s->kind_ns[3]),
+			words_count(s->unanswered, "request", "requests"));
 }
 
 static void explain(void *state, const struct result *r, struct finding *f)
@@ -151,10 +157,11 @@ static void explain(void *state, const struct result *r, struct finding *f)
 	(void)r;
 	finding_title(f, "Communication retries: the ranks' sockets stood still for %s", words_ns(f->ns));
 	say_kinds(s, f);
-	finding_evidence(f, "%s without progress, %s (median), %s (longest); %s beyond the peer's duplicates", words_count(s->spans, "span", "spans"),
-		words_ns(spread_at(&s->length, 0.5)), words_ns(s->length.max), words_count(s->retrans, "retransmission", "retransmissions"));
+	finding_evidence(f, "%s without progress, %s (median), %s (longest)%s%s", words_count(s->spans, "span", "spans"),
+		words_ns(spread_at(&s->length, 0.5)), words_ns(s->length.max), s->retrans ? "; genuine retransmissions: " : "",
+		s->retrans ? words_count(s->retrans, "segment", "segments") : "");
 	for (unsigned k = 0; k < 3 && (row = tally_top(&s->connections, k)); k++)
-		finding_evidence(f, "%s: %s", row->name, words_ns(row->ns));
+		finding_evidence(f, "%s: %s", row->name, evidence_part(&s->e, f, row->ns));
 	row = tally_top(&s->senders, 0);
 	if (row)
 		finding_evidence(f, "the sender that had to retry: %s (%s); the ranks that receive see nothing of it but waiting", row->name, words_share(row->ns, s->e.ns));

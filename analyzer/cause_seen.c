@@ -257,7 +257,8 @@ void evidence_see(void *state, const struct timeline *tl, const struct moment *m
 
 	(void)tl;
 	e->ns += ns;
-	e->workers_needed = larger(e->workers_needed, m->workers_needed);
+	if (m->workers_needed > 0)
+		spread_add(&e->needed, m->workers_needed);
 	e->workers_seen = larger(e->workers_seen, m->workers_seen);
 	e->cpus = larger(e->cpus, m->cpus);
 	see_thread(e, m, ns);
@@ -270,6 +271,16 @@ void evidence_see(void *state, const struct timeline *tl, const struct moment *m
 		e->runnable_ns += ns;
 	else
 		e->off_cpu_ns += ns;
+}
+
+int64_t evidence_needed(const struct evidence *e)
+{
+	return spread_at(&e->needed, 0.5);
+}
+
+const char *evidence_part(const struct evidence *e, const struct finding *f, int64_t ns)
+{
+	return words_ns(e->ns > f->ns && f->ns > 0 ? (int64_t)((double)ns * (double)f->ns / (double)e->ns) : ns);
 }
 
 void evidence_release(struct evidence *e)
@@ -297,7 +308,7 @@ void evidence_say_ranks(struct evidence *e, struct finding *f)
 	if (e->ranks.nrows < 2)
 		return;
 	for (unsigned k = 0; k < 4 && (row = tally_top(&e->ranks, k)) && len < sizeof(line); k++)
-		len += (size_t)snprintf(line + len, sizeof(line) - len, "%s%s %s", k ? ", " : "", row->name, words_ns(row->ns));
+		len += (size_t)snprintf(line + len, sizeof(line) - len, "%s%s %s", k ? ", " : "", row->name, evidence_part(e, f, row->ns));
 	finding_evidence(f, "by rank: %s%s", line, e->ranks.nrows > 4 ? ", ..." : "");
 }
 

@@ -40,7 +40,8 @@ struct evidence {
 	struct tally targets, folders, names, ranks, threads;	/* paths or peers; their folders; call names; "rank 1"; "pid 4711 (pt_data_worker)" */
 	struct spread each;			/* durations of the calls */
 	struct rhythm rhythm;
-	int64_t workers_needed, workers_seen, cpus;	/* the largest seen */
+	struct spread needed;			/* workers needed, as estimated at each moment: unsure at first */
+	int64_t workers_seen, cpus;		/* the largest seen */
 	const struct thread *last_thread;	/* to count a call once */
 	int64_t last_call_ns;
 };
@@ -48,6 +49,11 @@ void *evidence_open(void);
 void evidence_see(void *state, const struct timeline *tl, const struct moment *m);
 void evidence_close(void *state);
 void evidence_release(struct evidence *e);	/* for a struct evidence inside another state */
+
+/* The estimate of the workers that are needed, 0 = none. */
+int64_t evidence_needed(const struct evidence *e);
+/* A part of the collected time in words, as a part of the finding: what was collected after the last full step is not in the finding's sum. */
+const char *evidence_part(const struct evidence *e, const struct finding *f, int64_t ns);
 
 /* "rank 1: 3.2 s, rank 0: 1.1 s" as an evidence line, when more than one rank has a part. */
 void evidence_say_ranks(struct evidence *e, struct finding *f);

@@ -24,7 +24,7 @@ static void explain(void *state, const struct result *r, struct finding *f)
 	finding_title(f, "Setting up communicators takes %s while the GPU waits", words_ns(f->ns));
 	for (unsigned k = 0; k < 3 && (row = tally_top(&e->names, k)); k++)
 		if (row->ns * 20 > e->ns)
-			finding_evidence(f, "%s: %s in %s", row->name, words_ns(row->ns), words_count(row->count, "call", "calls"));
+			finding_evidence(f, "%s: %s in %s", row->name, evidence_part(e, f, row->ns), words_count(row->count, "call", "calls"));
 	row = tally_top(&e->targets, 0);
 	if (row && row->ns * 5 > e->ns)
 		finding_evidence(f, "most of it on %s", row->name);

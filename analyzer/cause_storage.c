@@ -57,7 +57,7 @@ static void say_where(struct seen *s, struct finding *f)
 			words_count(tally_names(&e->targets), "file", "files"), words_rate(row->bytes, row->ns));
 	row = tally_top(&e->targets, 0);
 	if (row)
-		finding_evidence(f, "slowest file: %s, %s in %s, %s", row->name, words_ns(row->ns), words_count(row->count, "call", "calls"),
+		finding_evidence(f, "slowest file: %s, %s in %s, %s", row->name, evidence_part(e, f, row->ns), words_count(row->count, "call", "calls"),
 			words_rate(row->bytes, row->ns));
 	if (e->each.n)
 		finding_evidence(f, "a call takes %s (median), %s (95th percentile), %s (longest)", words_ns(spread_at(&e->each, 0.5)),
@@ -70,13 +70,13 @@ static void say_where(struct seen *s, struct finding *f)
 static void say_parts(struct seen *s, struct finding *f)
 {
 	if (s->open_ns * 5 > s->e.ns)
-		finding_evidence(f, "%s of it opening files: many small files", words_ns(s->open_ns));
+		finding_evidence(f, "%s of it opening files: many small files", evidence_part(&s->e, f, s->open_ns));
 	if (s->short_ns * 20 > s->e.ns)
-		finding_evidence(f, "%s of it in file calls shorter than the recording threshold: many small cached reads", words_ns(s->short_ns));
+		finding_evidence(f, "%s of it in file calls shorter than the recording threshold: many small cached reads", evidence_part(&s->e, f, s->short_ns));
 	if (s->fault_ns * 20 > s->e.ns)
-		finding_evidence(f, "%s of it off the CPU after mapping a file: page faults", words_ns(s->fault_ns));
+		finding_evidence(f, "%s of it off the CPU after mapping a file: page faults", evidence_part(&s->e, f, s->fault_ns));
 	if (s->own_ns * 2 > s->e.ns)
-		finding_evidence(f, "the training thread reads by itself (%s): num_workers is 0", words_ns(s->own_ns));
+		finding_evidence(f, "the training thread reads by itself (%s): num_workers is 0", evidence_part(&s->e, f, s->own_ns));
 	else if (s->e.workers_seen)
 		finding_evidence(f, "%s seen, %lld CPUs allowed", words_count(s->e.workers_seen, "loader worker", "loader workers"), (long long)s->e.cpus);
 }
@@ -102,9 +102,9 @@ static void explain(void *state, const struct result *r, struct finding *f)
 	if (rate < CACHED_BYTES_PER_S)
 		finding_advice(f, "put this folder on a faster volume, or copy it once to local NVMe or memory; check the volume's throughput and IOPS limit against %s",
 			words_rate(e->bytes, e->call_ns));
-	if (s->queued_ns * 5 > e->ns && e->workers_needed > e->workers_seen)
+	if (s->queued_ns * 5 > e->ns && evidence_needed(e) > e->workers_seen)
 		finding_advice(f, "more reads at a time may help where the volume allows it: num_workers %lld (now %lld), batches already queue behind each other",
-			(long long)e->workers_needed, (long long)e->workers_seen);
+			(long long)evidence_needed(e), (long long)e->workers_seen);
 	else if (s->own_ns * 2 <= e->ns)
 		finding_advice(f, "more reads at a time hide latency, not a bandwidth limit: try num_workers or prefetch_factor x 2 and see whether the rate above grows");
 }

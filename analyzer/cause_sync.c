@@ -2,7 +2,8 @@
  *
  * sync.bubble: the host had been ahead of the device and was made to fall behind by a wait for it; the gap is the time it needs to catch up. The wait
  * itself is innocent (the device works meanwhile), but its tail, after the device ran dry, belongs to the gap.
- * Locks, other processes and being descheduled are still what they are: only the host's own work after the sync is taken.
+ * Locks, files and other processes are still what they are: only the host's own work after the sync is taken, on the CPU or waiting for one. (Had the
+ * host stayed ahead, waiting for a CPU would have cost nothing either.)
  */
 #include <stdlib.h>
 
@@ -35,7 +36,7 @@ static bool claim(const struct timeline *tl, const struct moment *m, int64_t *un
 		return true;
 	if (!m->after_sync)
 		return m->part == PART_HOST && is_blocking_copy(m);
-	if (m->activity == ACT_CPU || m->part == PART_LATENCY)
+	if (m->activity == ACT_CPU || m->activity == ACT_RUNNABLE || m->part == PART_LATENCY)
 		return true;
 	switch (moment_class(m)) {
 	case CLASS_GPU_LAUNCH:
@@ -101,10 +102,14 @@ static void explain(void *state, const struct result *r, struct finding *f)
 	if (steps && f->gaps >= steps)
 		finding_evidence(f, "%.1f times a step", (double)f->gaps / (double)steps);
 	if (s->tail_ns * 10 > s->e.ns)
-		finding_evidence(f, "%s of it is the wait's own tail: the device was done, the call had not returned", words_ns(s->tail_ns));
+		finding_evidence(f, "%s of it is the wait's own tail: the device was done, the call had not returned", evidence_part(&s->e, f, s->tail_ns));
+	if (s->e.runnable_ns * 5 > s->e.ns)
+		finding_evidence(f, "%s of it the launching thread waited for a CPU", words_share(s->e.runnable_ns, s->e.ns));
 	evidence_say_ranks(&s->e, f);
 	finding_advice(f, "no .item(), .cpu(), print(loss) or 'if tensor:' in every step: keep values on the device, read them every n-th step");
 	finding_advice(f, "where a value is needed, copy it with non_blocking=True to pinned memory and look at it a step later");
+	if (s->e.runnable_ns * 5 > s->e.ns)
+		finding_advice(f, "give the launching thread a CPU of its own: fewer helper threads and workers, or more CPUs");
 	finding_advice(f, "the length of the waits themselves is no loss, the GPU works meanwhile; only the catching up counts, and is counted here");
 }
 

@@ -109,12 +109,12 @@ static bool claim(const struct timeline *tl, const struct moment *m, int64_t *un
 static void explain(void *state, const struct result *r, struct finding *f)
 {
 	struct evidence *e = state;
-	int64_t more = e->workers_needed > e->workers_seen ? e->workers_needed : e->workers_seen + 1;
+	int64_t more = evidence_needed(e) > e->workers_seen ? evidence_needed(e) : e->workers_seen + 1;
 
 	(void)r;
 	finding_title(f, "Too few loader workers: the GPU waits %s for batches that queue behind others", words_ns(f->ns));
 	finding_evidence(f, "%s seen, %s needed to keep up with the training step; %lld CPUs allowed",
-		words_count(e->workers_seen, "worker", "workers"), e->workers_needed ? words_count(e->workers_needed, "is", "are") : "more are", (long long)e->cpus);
+		words_count(e->workers_seen, "worker", "workers"), evidence_needed(e) ? words_count(evidence_needed(e), "is", "are") : "more are", (long long)e->cpus);
 	finding_evidence(f, "a batch waits in its worker's queue while that worker makes another one; a free worker would have had it ready earlier");
 	if (e->off_cpu_ns + e->call_ns > e->cpu_ns)
 		finding_evidence(f, "%s of this time the worker is not on a CPU: more workers cost little", words_share(e->off_cpu_ns + e->call_ns, e->ns));

@@ -17,6 +17,7 @@
 
 #define BULK_BYTES 1000000
 #define ONE_GO_NS 1000000000	/* writes to a file that are further apart are not one save */
+#define ONE_SAVE_NS 100000000	/* what is lost to one save lies no further apart */
 #define LOOK_CALLS 4096
 
 struct seen {
@@ -201,7 +202,7 @@ static void see(void *state, const struct timeline *tl, const struct moment *m)
 	evidence_see(&s->e, tl, m);
 	if (moment_class(m) == CLASS_FD_SYNC)
 		s->sync_ns += m->end_ns - m->start_ns;
-	if (!s->saves || whose != s->whose || m->start_ns > s->save_end_ns + ONE_GO_NS) {
+	if (!s->saves || whose != s->whose || m->start_ns > s->save_end_ns + ONE_SAVE_NS) {
 		end_save(s);
 		s->saves++;
 		s->whose = whose;
@@ -217,13 +218,13 @@ static void say_writes(struct seen *s, struct finding *f)
 
 	row = tally_top(&e->targets, 0);
 	if (row)
-		finding_evidence(f, "%s: %s, %s%s", row->name, words_ns(row->ns), words_rate(row->bytes, row->ns),
+		finding_evidence(f, "%s: %s, %s%s", row->name, evidence_part(e, f, row->ns), words_rate(row->bytes, row->ns),
 			tally_names(&e->targets) > 1 ? "; the slowest of several" : "");
 	row = tally_top(&e->folders, 0);
 	if (row && tally_names(&e->targets) > 1)
 		finding_evidence(f, "%s in %s", words_count(tally_names(&e->targets), "file", "files"), row->name);
 	if (s->sync_ns * 20 > e->ns)
-		finding_evidence(f, "%s of it in fsync: the device's own speed, not the page cache's", words_ns(s->sync_ns));
+		finding_evidence(f, "%s of it in fsync: the device's own speed, not the page cache's", evidence_part(e, f, s->sync_ns));
 	evidence_say_ranks(e, f);
 	evidence_say_rhythm(e, f);
 }

@@ -18,6 +18,7 @@
 
 #define MS 1000000ll
 #define SAMPLE_NS (10 * MS)
+#define RTO_LEAST_NS (190 * MS)
 enum { STATE_SYN_SENT = 2, STATE_CLOSE = 7, CA_RECOVERY = 3, CA_LOSS = 4 };
 
 /* One connection between two samples. */
@@ -208,6 +209,9 @@ static void close_span(struct retries *r, struct flow *f, int64_t end_ns, const 
 
 	f->span = NULL;
 	span->end_ns = end_ns > span->start_ns ? end_ns : span->start_ns;
+	/* repaired within one sampling period after the timer fired: its length tells, no timeout is shorter */
+	if ((span->kinds & RETRY_PROBE) && span->end_ns - span->start_ns >= RTO_LEAST_NS)
+		span->kinds |= RETRY_TIMEOUT;
 	if (genuine > 0)
 		span->retrans += genuine;
 	else if (!(span->kinds & RETRY_CONNECT))

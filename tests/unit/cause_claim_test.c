@@ -270,7 +270,7 @@ static void cause_after_a_sync_is_a_bubble_for_the_hosts_own_work(void **state)
 	m.after_sync = true;
 	assert_leaf(&w, m, LEAF_SYNC_BUBBLE);
 	m.activity = ACT_RUNNABLE;
-	assert_leaf(&w, m, LEAF_HOST_DESCHEDULED);
+	assert_leaf(&w, m, LEAF_SYNC_BUBBLE);
 	m = idle(&w, w.main[0], 10 * MS, 11 * MS);
 	m.after_sync = true;
 	assert_leaf(&w, m, LEAF_SYNC_BUBBLE);
