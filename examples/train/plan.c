@@ -5,6 +5,7 @@
 
 #include "examples/train/plan.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,7 +91,9 @@ static void slow_link(struct plan *p)
 
 	p->params = 1 << 20;
 	bytes = (double)p->params * sizeof(float) * 2 * (p->ranks - 1) / (p->ranks > 0 ? p->ranks : 1);
-	p->link_mbs = bytes / (step_ns(p) * (0.45 + 0.5 * p->rate) / 1e9) / 1e6;
+	p->link_mbs = round(bytes / (step_ns(p) * (0.45 + 0.5 * p->rate) / 1e9) / 1e6);
+	if (p->link_mbs < 1)
+		p->link_mbs = 1;
 }
 
 static void packet_loss(struct plan *p)
