@@ -58,6 +58,8 @@ struct learned {
 struct learning {
 	struct learned *devices;
 	size_t n, cap;
+	unsigned *hosts;		/* numbers of the processes that train, should there be no GPU activity */
+	unsigned nhosts;
 };
 
 static void learn_take(void *ctx, const struct thread *consumer, int64_t at_ns)
@@ -123,6 +125,8 @@ static int learn(const char *const *paths, unsigned npaths, struct learning *l, 
 		steps_decide(l->devices[i].learner, &l->devices[i].rule);
 		steps_learner_close(l->devices[i].learner);
 	}
+	l->hosts = mem_new(tl->nprocesses, sizeof(*l->hosts));
+	l->nhosts = host_choose(tl, b, l->hosts);
 	batches_close(b);
 	feed_close(f);
 	timeline_free(tl);
@@ -374,6 +378,9 @@ static int finish(struct engine *e, struct result *r, struct analysis_error *err
 	if (!e->ndevices)
 		host_runs_finish(e->hosts, &r->host_only, &r->nhost_only, &sums);
 	fill_run(e, r);
+	/* ranks that nobody numbered: each training process is one */
+	if (r->nhost_only > (unsigned)r->ranks)
+		r->ranks = (int)r->nhost_only;
 	for (unsigned i = 0; i < n; i++)
 		rows[seen.ncauses++] = (struct seen_cause){.cause = causes[i], .state = e->evidence.state[i], .ns = sums.lost[i], .gaps = sums.gaps[i],
 			.worst_at_ns = sums.worst_at_ns[i], .worst_ns = sums.worst_ns[i]};
@@ -400,7 +407,7 @@ int analysis_run(const char *const *paths, unsigned npaths, const struct analysi
 	e.feed = feed_open(paths, npaths, e.tl, err->text, sizeof(err->text));
 	if (e.feed) {
 		e.batches = batches_open();
-		e.hosts = host_runs_open(e.tl, e.batches, &e.evidence);
+		e.hosts = host_runs_open(e.tl, e.batches, &e.evidence, learning.hosts, learning.nhosts);
 		batches_on_take(e.batches, on_take, &e);
 		causes_open(e.tl);
 		read_all(&e, opt);
@@ -418,6 +425,7 @@ int analysis_run(const char *const *paths, unsigned npaths, const struct analysi
 	feed_close(e.feed);
 	timeline_free(e.tl);
 	free(learning.devices);
+	free(learning.hosts);
 	if (rc == 0)
 		err->code = ANALYSIS_OK;
 	else

@@ -2,8 +2,8 @@
  *
  * The training thread's waits in a job without GPU activity, see host.h.
  *
- * The training thread is the main thread of the process that takes batches; without workers, the one that reads files itself. Of the
- * processes of one rank the uppermost is meant: the others are its workers and helpers.
+ * The training thread is the main thread of a training process. Of the processes of one rank the uppermost is meant: the others
+ * are its workers and helpers.
  */
 #include "analyzer/host.h"
 
@@ -34,20 +34,24 @@ struct host_runs {
 	struct ledger_evidence *evidence;
 	struct host_run **runs;
 	size_t n, cap;
-	unsigned processes_seen;
+	const unsigned *chosen;
+	unsigned nchosen, processes_seen;
 	struct host_run *now;		/* whose stretch is walked */
 };
 
 enum { MAX_LENGTHS = 1 << 16 };
 #define LONGEST_WAIT_NS 100000000000
 
-struct host_runs *host_runs_open(const struct timeline *tl, const struct batches *batches, struct ledger_evidence *evidence)
+struct host_runs *host_runs_open(const struct timeline *tl, const struct batches *batches, struct ledger_evidence *evidence,
+	const unsigned *chosen, unsigned nchosen)
 {
 	struct host_runs *h = mem_new(1, sizeof(*h));
 
 	h->tl = tl;
 	h->batches = batches;
 	h->evidence = evidence;
+	h->chosen = chosen;
+	h->nchosen = nchosen;
 	return h;
 }
 
@@ -250,8 +254,14 @@ void host_runs_watch(struct host_runs *h)
 	const struct timeline *tl = h->tl;
 
 	for (unsigned i = h->processes_seen; i < tl->nprocesses; i++) {
-		struct host_run *r = mem_new(1, sizeof(*r));
+		struct host_run *r;
+		unsigned c = 0;
 
+		while (c < h->nchosen && h->chosen[c] != i)
+			c++;
+		if (c == h->nchosen)
+			continue;
+		r = mem_new(1, sizeof(*r));
 		r->process = tl->processes[i];
 		r->pos_ns = INT64_MIN;
 		h->runs = mem_more(h->runs, h->n, &h->cap, sizeof(*h->runs));
@@ -271,7 +281,7 @@ void host_runs_advance(struct host_runs *h)
 
 		if (!r->thread)
 			r->thread = main_thread(r->process);
-		if (!r->thread || batches_is_worker(h->batches, r->process) || !ends_at_top(r->process))
+		if (!r->thread)
 			continue;
 		if (r->pos_ns == INT64_MIN)
 			r->pos_ns = r->process->first_ns;
@@ -302,31 +312,39 @@ static int by_rank(const void *a, const void *b)
 	return x->process->pid < y->process->pid ? -1 : x->process->pid > y->process->pid;
 }
 
-/* Ranks when there are any; else those that take batches; else the one that did most. */
-static size_t choose(struct host_runs *h, struct host_run **chosen)
+static int64_t computed(const struct process *p)
 {
-	size_t n = 0;
-	struct host_run *most = NULL;
+	const struct thread *t = main_thread(p);
+
+	return t ? timeline_cpu_total(t) : -1;
+}
+
+unsigned host_choose(const struct timeline *tl, const struct batches *batches, unsigned *chosen)
+{
+	const struct process *most = NULL;
+	struct loader_facts facts;
+	unsigned n = 0;
 
 	for (int what = 0; what < 2 && !n; what++)
-		for (size_t i = 0; i < h->n; i++) {
-			struct host_run *r = h->runs[i];
+		for (unsigned i = 0; i < tl->nprocesses; i++) {
+			const struct process *p = tl->processes[i];
 
-			if (!r->thread || batches_is_worker(h->batches, r->process) || !ends_at_top(r->process))
+			if (!main_thread(p) || batches_is_worker(batches, p))
 				continue;
-			if (what == 0 ? r->process->rank >= 0 : r->batches > 0)
-				chosen[n++] = r;
+			if (what == 0 ? p->rank >= 0 && ends_at_top(p) : batches_facts(batches, p, &facts) && facts.taken > 0)
+				chosen[n++] = i;
 		}
-	for (size_t i = 0; i < h->n && !n; i++) {
-		struct host_run *r = h->runs[i];
-		int64_t span = r->process->last_ns - r->process->first_ns;
+	if (n)
+		return n;
+	for (unsigned i = 0; i < tl->nprocesses; i++)
+		if (computed(tl->processes[i]) >= 0 && (!most || computed(tl->processes[i]) > computed(most)))
+			most = tl->processes[i];
+	for (unsigned i = 0; most && i < tl->nprocesses; i++) {
+		const struct process *p = tl->processes[i];
 
-		if (r->thread && (!most || span > most->process->last_ns - most->process->first_ns))
-			most = r;
+		if (p == most || (p->ppid == most->ppid && !strcmp(p->host, most->host) && computed(p) * 2 > computed(most)))
+			chosen[n++] = i;
 	}
-	if (most)
-		chosen[n++] = most;
-	qsort(chosen, n, sizeof(*chosen), by_rank);
 	return n;
 }
 
@@ -368,14 +386,15 @@ static void fill(const struct host_runs *h, struct host_run *r, struct host_resu
 
 void host_runs_finish(struct host_runs *h, struct host_result **list, unsigned *n, struct ledger_sums *sums)
 {
-	struct host_run **chosen = mem_new(h->n, sizeof(*chosen));
-	size_t count = choose(h, chosen);
+	size_t count = h->n;
 	unsigned rows = ledger_ncauses();
 
+	if (count)
+		qsort(h->runs, count, sizeof(*h->runs), by_rank);
 	*list = mem_new(count, sizeof(**list));
 	*n = (unsigned)count;
 	for (size_t i = 0; i < count; i++) {
-		struct host_run *r = chosen[i];
+		struct host_run *r = h->runs[i];
 
 		fill(h, r, &(*list)[i]);
 		for (unsigned j = 0; j < rows; j++) {
@@ -387,7 +406,6 @@ void host_runs_finish(struct host_runs *h, struct host_result **list, unsigned *
 			}
 		}
 	}
-	free(chosen);
 }
 
 void host_runs_close(struct host_runs *h)

@@ -55,6 +55,9 @@ void timeline_evict(struct timeline *tl, int64_t before_ns);
  * out the time that the thread spent in recorded calls near by, which the counters cannot tell apart. False = no counters there. */
 bool timeline_silence(const struct thread *t, int64_t a_ns, int64_t b_ns, int64_t *cpu_ns, int64_t *runqueue_ns);
 
+/* `cpu ns` of the thread as last counted, 0 = not counted. */
+int64_t timeline_cpu_total(const struct thread *t);
+
 /* Index of the first call (operation) that starts at or after at_ns; ncalls (nops) = none. */
 size_t timeline_call_index(const struct thread *t, int64_t at_ns);
 size_t timeline_op_index(const struct device *d, int64_t at_ns);

@@ -206,6 +206,13 @@ bool timeline_use(const struct thread *t, int64_t a_ns, int64_t b_ns, struct thr
 	return true;
 }
 
+int64_t timeline_cpu_total(const struct thread *t)
+{
+	const struct use_series *u = &((const struct thread_node *)t)->use[USE_CPU];
+
+	return u->n ? u->p[u->n - 1].value : 0;
+}
+
 /* Calls that hardly ever sleep: their time is part of what `cpu ns` counts. */
 static bool on_cpu(const struct slice *s)
 {
