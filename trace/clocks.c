@@ -205,3 +205,37 @@ bool clocks_convert(struct clocks *c, struct seq_clocks *seq, uint32_t clock_id,
 	*trace_ns = timestamp + (uint64_t)clock->offset_ns;
 	return clock->known;
 }
+
+bool clocks_known(const struct clocks *c, const struct seq_clocks *seq, uint32_t clock_id)
+{
+	const struct clock *set = is_private(clock_id) ? seq->clock : c->clock;
+	unsigned n = is_private(clock_id) ? CLOCKS_PER_SEQ : CLOCKS_GLOBAL;
+
+	if (clock_id == 0 || clock_id == c->trace_clock)
+		return true;
+	for (unsigned i = 0; i < n; i++)
+		if (set[i].id == clock_id)
+			return set[i].known;
+	return false;
+}
+
+static void adopt(struct clocks *c, struct seq_clocks *seq, const struct clock *set, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct clock *clock;
+
+		if (!set[i].id || !set[i].known || set[i].incremental)
+			continue;
+		clock = find(c, seq, set[i].id, true);
+		if (clock && !clock->known)
+			*clock = set[i];
+	}
+}
+
+void clocks_adopt(struct clocks *to, struct seq_clocks *to_seq, const struct clocks *from, const struct seq_clocks *from_seq)
+{
+	if (!to->trace_clock)
+		to->trace_clock = from->trace_clock;
+	adopt(to, to_seq, from->clock, CLOCKS_GLOBAL);
+	adopt(to, to_seq, from_seq->clock, CLOCKS_PER_SEQ);
+}

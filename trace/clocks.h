@@ -46,4 +46,11 @@ int clocks_snapshot(struct clocks *c, struct seq_clocks *seq, struct bytes snaps
 /* Trace time of a packet's timestamp. Moves an incremental clock on. False when no snapshot leads from there to trace time. */
 bool clocks_convert(struct clocks *c, struct seq_clocks *seq, uint32_t clock_id, uint64_t timestamp, uint64_t *trace_ns);
 
+/* Whether clocks_convert could convert from that clock now. Changes nothing. */
+bool clocks_known(const struct clocks *c, const struct seq_clocks *seq, uint32_t clock_id);
+
+/* Takes over the offsets that `from` knows and `to` does not. Not those of incremental clocks: their value is unknown before
+ * the first snapshot. */
+void clocks_adopt(struct clocks *to, struct seq_clocks *to_seq, const struct clocks *from, const struct seq_clocks *from_seq);
+
 #endif

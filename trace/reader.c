@@ -14,8 +14,11 @@
 #include "trace/event.h"
 #include "trace/failure.h"
 #include "trace/fields.h"
+#include "trace/packet.h"
 #include "trace/sequences.h"
 #include "trace/tracks.h"
+
+#define LOOKS_MAX 16
 
 /* What a reader may keep at most. Far above any trace seen; a bound all the same. */
 #define BUDGET ((size_t)1 << 30)
@@ -34,22 +37,10 @@ enum todo {
 	TODO_STATS = 64,
 };
 
-enum part {
-	PART_SNAPSHOT, PART_EVENT, PART_INTERNED, PART_DEFAULTS, PART_TRACK, PART_STATS, PART_ATTRIBUTES, PART_COMPRESSED,
-	PART_COUNT
-};
-
-/* The fields of a packet. A part counts only when its bit is in `has`. */
-struct packet {
-	uint32_t has;
-	struct bytes part[PART_COUNT];
-	uint64_t timestamp;
-	uint32_t seq_id, flags, dropped, clock_id;
-	bool has_timestamp, has_zstd;
-};
-
 struct pf_reader {
 	struct cursor file, bundle;
+	char *path;			/* of a regular file, for looking ahead; else NULL */
+	unsigned looks;			/* ahead, so far */
 	bool in_bundle;
 	uint64_t offset;		/* of the packet in work */
 
@@ -108,7 +99,11 @@ struct pf_reader *pf_reader_open(const char *path, struct pf_error *err)
 {
 	struct pf_reader *r = new_reader(err);
 
-	return r ? start(r, input_open_path(&r->file.in, path, err), err) : NULL;
+	r = r ? start(r, input_open_path(&r->file.in, path, err), err) : NULL;
+	/* Without memory for it nothing is looked up ahead, and said to be lost instead. */
+	if (r && r->file.in.size)
+		r->path = strdup(path);
+	return r;
 }
 
 struct pf_reader *pf_reader_open_memory(const void *data, size_t len, struct pf_error *err)
@@ -130,6 +125,7 @@ void pf_reader_close(struct pf_reader *r)
 	pool_free(&r->pools.keys);
 	pool_free(&r->pools.strings);
 	free(r->attribute);
+	free(r->path);
 	free(r);
 }
 
@@ -154,71 +150,6 @@ static int no_memory(const struct pf_reader *r, struct pf_error *err)
 	if (r->budget.left > BUDGET / 4)
 		return failure(err, PF_ENOMEM, "no memory to keep the trace's tracks and names");
 	return failure(err, PF_ENOMEM, "the trace has more tracks, names and sequences than %zu MB hold", BUDGET >> 20);
-}
-
-static void set_part(struct packet *p, enum part part, struct bytes body)
-{
-	p->part[part] = body;
-	p->has |= 1u << part;
-}
-
-static int parse_packet(struct bytes body, struct packet *p)
-{
-	struct get_field f;
-	int rc;
-
-	p->has = 0;
-	p->timestamp = 0;
-	p->seq_id = p->flags = p->dropped = p->clock_id = 0;
-	p->has_timestamp = p->has_zstd = false;
-	GET_EACH(body, &f, rc) {
-		switch (GET_KEY(&f)) {
-		case GET_VARINT(PACKET_TIMESTAMP):
-			p->timestamp = f.v;
-			p->has_timestamp = true;
-			break;
-		case GET_VARINT(PACKET_SEQUENCE_ID):
-			p->seq_id = (uint32_t)f.v;
-			break;
-		case GET_LEN(PACKET_TRACK_EVENT):
-			set_part(p, PART_EVENT, f.body);
-			break;
-		case GET_LEN(PACKET_INTERNED_DATA):
-			set_part(p, PART_INTERNED, f.body);
-			break;
-		case GET_VARINT(PACKET_SEQUENCE_FLAGS):
-			p->flags = (uint32_t)f.v;
-			break;
-		case GET_VARINT(PACKET_PREVIOUS_DROPPED):
-			p->dropped = (uint32_t)f.v;
-			break;
-		case GET_VARINT(PACKET_CLOCK_ID):
-			p->clock_id = (uint32_t)f.v;
-			break;
-		case GET_LEN(PACKET_CLOCK_SNAPSHOT):
-			set_part(p, PART_SNAPSHOT, f.body);
-			break;
-		case GET_LEN(PACKET_DEFAULTS):
-			set_part(p, PART_DEFAULTS, f.body);
-			break;
-		case GET_LEN(PACKET_TRACK_DESCRIPTOR):
-			set_part(p, PART_TRACK, f.body);
-			break;
-		case GET_LEN(PACKET_TRACE_STATS):
-			set_part(p, PART_STATS, f.body);
-			break;
-		case GET_LEN(PACKET_ATTRIBUTES):
-			set_part(p, PART_ATTRIBUTES, f.body);
-			break;
-		case GET_LEN(PACKET_COMPRESSED):
-			set_part(p, PART_COMPRESSED, f.body);
-			break;
-		case GET_LEN(PACKET_ZSTD_COMPRESSED):
-			p->has_zstd = true;
-			break;
-		}
-	}
-	return rc;
 }
 
 static bool has(const struct pf_reader *r, enum part part)
@@ -251,6 +182,14 @@ static bool begin_state(struct pf_reader *r)
 	return true;
 }
 
+/* A snapshot that only ties a sequence's own clock to one other is the sequence's affair. */
+static bool worth_telling(const struct snapshot_times *t)
+{
+	unsigned n = !!t->monotonic_ns + !!t->realtime_ns + !!t->boottime_ns;
+
+	return n > (t->has_private ? 1 : 0);
+}
+
 /* What a packet changes, in the order in which Perfetto takes it. */
 static int apply_state(struct pf_reader *r, struct pf_error *err)
 {
@@ -267,7 +206,7 @@ static int apply_state(struct pf_reader *r, struct pf_error *err)
 	if (has(r, PART_SNAPSHOT)) {
 		if (clocks_snapshot(&r->clocks, &r->seq->clocks, p->part[PART_SNAPSHOT], &r->times) < 0)
 			return malformed(err, "the clock snapshot");
-		if (!r->times.has_private && (r->times.monotonic_ns || r->times.realtime_ns || r->times.boottime_ns))
+		if (worth_telling(&r->times))
 			r->todo |= TODO_CLOCKS;
 	}
 	if (has(r, PART_TRACK)) {
@@ -324,7 +263,7 @@ static int take_packet(struct pf_reader *r, struct pf_error *err)
 		if (rc <= 0)
 			return rc;
 	}
-	if (parse_packet(body, &r->packet) < 0)
+	if (packet_parse(&r->packet, body) < 0)
 		return malformed(err, "a field");
 	if (has(r, PART_COMPRESSED))
 		return open_bundle(r, err) < 0 ? -1 : 1;
@@ -354,6 +293,48 @@ static void start_item(const struct pf_reader *r, struct pf_item *item, enum pf_
 	item->offset = r->offset;
 }
 
+/*
+ * A clock may be explained by a snapshot that only follows. Reads on in the file, apart from the reader's own place, until
+ * one does. A pipe can't be read twice.
+ */
+static void look_ahead(struct pf_reader *r, const struct sequence *s, uint32_t clock)
+{
+	struct pf_reader *ahead;
+	struct sequence *same = NULL;
+	struct pf_error err;
+	bool found = false;
+
+	if (!r->path || r->looks++ >= LOOKS_MAX)
+		return;
+	ahead = pf_reader_open(r->path, &err);
+	if (!ahead)
+		return;
+	while (!found && take_packet(ahead, &err) > 0) {
+		ahead->todo = 0;
+		if (!has(ahead, PART_SNAPSHOT))
+			continue;
+		same = sequences_get(&ahead->sequences, &ahead->budget, s->id);
+		found = same && clocks_known(&ahead->clocks, &same->clocks, clock);
+	}
+	if (found)
+		clocks_adopt(&r->clocks, &r->seq->clocks, &ahead->clocks, &same->clocks);
+	else
+		r->looks = LOOKS_MAX;
+	pf_reader_close(ahead);
+}
+
+static bool event_time(struct pf_reader *r, struct sequence *s, uint32_t clock, uint64_t timestamp)
+{
+	if (clocks_convert(&r->clocks, &s->clocks, clock, timestamp, &s->last_ns))
+		return true;
+	if (r->looks >= LOOKS_MAX)
+		return false;
+	look_ahead(r, s, clock);
+	/* An incremental clock was moved on by the first try, and is not known now either. */
+	return clocks_known(&r->clocks, &s->clocks, clock) &&
+	       clocks_convert(&r->clocks, &s->clocks, clock, timestamp, &s->last_ns);
+}
+
 /* An event of sequence s. The item gets what events have; clearing the rest would cost as much as reading it. */
 static int give_event(struct pf_reader *r, struct sequence *s, struct bytes event, const uint64_t *timestamp, uint32_t clock,
 		      struct pf_item *item, struct pf_error *err)
@@ -363,7 +344,7 @@ static int give_event(struct pf_reader *r, struct sequence *s, struct bytes even
 	int rc;
 
 	r->seq = s;
-	if (timestamp && !clocks_convert(&r->clocks, &s->clocks, clock, *timestamp, &s->last_ns)) {
+	if (timestamp && !event_time(r, s, clock, *timestamp)) {
 		start_item(r, item, PF_LOSS);
 		item->lost_packets = 1;
 		return 1;
