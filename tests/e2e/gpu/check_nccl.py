@@ -4,6 +4,7 @@ import collections
 import subprocess
 import sys
 
+sys.dont_write_bytecode = True  # nothing beside the sources
 sys.path.insert(0, __file__.rsplit('/', 1)[0])
 from check import Trace, check_flows, fail  # noqa: E402
 
