@@ -36,6 +36,8 @@ struct host_runs {
 	size_t n, cap;
 	const unsigned *chosen;
 	unsigned nchosen, processes_seen;
+	const struct thread **servers;	/* threads that serve sockets between ranks */
+	size_t nservers, servers_cap;
 	struct host_run *now;		/* whose stretch is walked */
 };
 
@@ -76,16 +78,42 @@ void host_runs_take(struct host_runs *h, const struct thread *consumer, int64_t 
 	r->last_take_ns = at_ns;
 }
 
-/* Waits that end by another rank's bytes: a thread that polls or reads a socket between ranks. */
-static bool between_ranks(const struct timeline *tl, const struct moment *m)
+static bool is_peer_socket(const struct timeline *tl, const struct process *p, const struct text *target)
 {
-	enum target_kind k = m->activity == ACT_CALL && m->call && m->call->target ? m->call->target->target : TARGET_IS_NONE;
+	return target && target->target == TARGET_IS_TCP && (retry_is_comm(tl, p, target) || timeline_peer_recorded(tl, target));
+}
 
-	if (m->loader || !m->thread)
-		return false;
-	if (k == TARGET_IS_TCP)
-		return retry_is_comm(tl, m->thread->process, m->call->target);
+/* A thread of the training process that serves sockets between ranks. Most of what it does there is too short to be recorded: one such call near by
+ * tells, and tells for good. */
+static bool serves_peers(struct host_runs *h, const struct thread *t, int64_t at_ns)
+{
+	size_t i, to;
+
+	for (size_t k = 0; k < h->nservers; k++)
+		if (h->servers[k] == t)
+			return true;
+	i = timeline_call_index(t, at_ns);
+	to = i + 512 < t->ncalls ? i + 512 : t->ncalls;
+	for (i = i > 512 ? i - 512 : 0; i < to; i++) {
+		if (!is_peer_socket(h->tl, t->process, t->calls[i].target))
+			continue;
+		h->servers = mem_more(h->servers, h->nservers, &h->servers_cap, sizeof(*h->servers));
+		h->servers[h->nservers++] = t;
+		return true;
+	}
 	return false;
+}
+
+/* Waits that end by another rank's bytes: the walk came to a socket between ranks, or to a thread that serves such sockets and waits for any of
+ * them. */
+static bool between_ranks(struct host_runs *h, const struct moment *m)
+{
+	if (m->loader || !m->thread || m->activity != ACT_CALL || !m->call)
+		return false;
+	if (m->call->target && m->call->target->target == TARGET_IS_TCP)
+		return is_peer_socket(h->tl, m->thread->process, m->call->target);
+	return m->hops > 0 && m->call->name->class == CLASS_FD_WAIT && m->thread->process == m->waiter->process &&
+		serves_peers(h, m->thread, m->start_ns);
 }
 
 static unsigned row_of(enum leaf leaf)
@@ -144,7 +172,7 @@ static void on_moment(void *ctx, struct moment *moment)
 		unsigned row = 0;
 
 		m.end_ns = end;
-		if (between_ranks(h->tl, &m)) {
+		if (between_ranks(h, &m)) {
 			row = row_of(LEAF_COMM_TRANSFER);
 		} else {
 			while (row + 1 < n && !causes[row]->claim(h->tl, &m, &until)) {
@@ -416,6 +444,7 @@ void host_runs_close(struct host_runs *h)
 		free(h->runs[i]->lengths);
 		free(h->runs[i]);
 	}
+	free(h->servers);
 	free(h->runs);
 	free(h);
 }

@@ -25,6 +25,9 @@ const struct text *timeline_name(struct timeline *tl, const char *name);
  * processes (p->priv family), files and TCP pairs the same everywhere. */
 const struct text *timeline_target(struct timeline *tl, const struct process *p, const char *target);
 
+/* Is the other end of this TCP connection ("tcp:A->B") a connection of any recorded process too? */
+bool timeline_peer_recorded(const struct timeline *tl, const struct text *tcp);
+
 /* A new process; its strings and numbers are then set by the caller (strings: allocated with malloc, freed by timeline_free). */
 struct process *timeline_process(struct timeline *tl, const char *host, int pid, uint64_t family);
 /* The thread, device or connection of that number in `p`; made when it is not there. */

@@ -156,6 +156,17 @@ bool timeline_waker(const struct timeline *tl, const struct text *target, const 
 	return true;
 }
 
+bool timeline_peer_recorded(const struct timeline *tl, const struct text *tcp)
+{
+	const char *arrow = strstr(tcp->text, "->");
+	char name[160];
+
+	if (!arrow || strncmp(tcp->text, "tcp:", 4))
+		return false;
+	snprintf(name, sizeof(name), "tcp:%s->%.*s", arrow + 2, (int)(arrow - tcp->text - 4), tcp->text + 4);
+	return text_find(&store_of(tl)->texts, name, 0);
+}
+
 /* ---- counters ---- */
 
 /* Index of the last point at or before at_ns; -1 = none. */
