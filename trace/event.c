@@ -127,7 +127,7 @@ static int decode_legacy(struct said *e, uint64_t *complete_ns)
 		return 0;
 	switch (phase) {
 	case 'X':
-		*complete_ns = duration_us * 1000;
+		*complete_ns = duration_us > INT64_MAX / 1000 ? 0 : duration_us * 1000;
 		/* fallthrough */
 	case 'B':
 		e->type = TYPE_BEGIN;
@@ -220,7 +220,7 @@ int event_decode(const struct event_context *c, struct sequence *s, struct bytes
 	struct said e = {0};
 	struct track *track;
 
-	*complete_ns = 0;
+	*complete_ns = NOT_COMPLETE;
 	item->args = c->args;
 	item->nargs = 0;
 	item->flow_id = item->end_flow_id = 0;

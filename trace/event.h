@@ -15,6 +15,8 @@
 
 #define EVENT_ARGS_MAX 64		/* further ones are left out */
 
+#define NOT_COMPLETE UINT64_MAX
+
 struct event_context {
 	struct budget *budget;
 	struct tracks *tracks;
@@ -24,7 +26,7 @@ struct event_context {
 
 /*
  * Fills kind, track, name, counter, args and flows of `item`. 1 = an event, 0 = one of a kind that is not delivered,
- * -1 malformed, -2 without memory. *complete_ns: 0, or the duration of an old "complete" event, whose END must follow.
+ * -1 malformed, -2 without memory. *complete_ns: the duration of an old "complete" event, whose END must follow; else NOT_COMPLETE.
  */
 int event_decode(const struct event_context *c, struct sequence *s, struct bytes event, struct pf_item *item, uint64_t *complete_ns);
 

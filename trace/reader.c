@@ -344,7 +344,8 @@ static int give_event(struct pf_reader *r, struct sequence *s, struct bytes even
 	int rc;
 
 	r->seq = s;
-	if (timestamp && !event_time(r, s, clock, *timestamp)) {
+	/* Perfetto too drops what lies beyond 2^63: a time before zero, as a rule. */
+	if (timestamp && (!event_time(r, s, clock, *timestamp) || s->last_ns > INT64_MAX)) {
 		start_item(r, item, PF_LOSS);
 		item->lost_packets = 1;
 		return 1;
@@ -355,7 +356,7 @@ static int give_event(struct pf_reader *r, struct sequence *s, struct bytes even
 	rc = event_decode(&c, s, event, item, &complete_ns);
 	if (rc < 0)
 		return rc == -2 ? no_memory(r, err) : malformed(err, "the event");
-	if (rc > 0 && complete_ns) {
+	if (rc > 0 && complete_ns != NOT_COMPLETE) {
 		r->complete_end_ns = item->ts_ns + complete_ns;
 		r->complete_track = item->track;
 		r->todo |= TODO_COMPLETE;

@@ -321,6 +321,8 @@ static void reader_reads_old_kinds_of_events(void **state)
 	legacy.phase = 'X';
 	legacy.duration_us = 3;
 	add(&p);
+	legacy.duration_us = 0;
+	add(&p);
 	legacy.phase = 'b';		/* asynchronous: not delivered */
 	add(&p);
 	e.legacy_event = NULL;
@@ -333,6 +335,8 @@ static void reader_reads_old_kinds_of_events(void **state)
 	r = open_trace();
 	assert_string_equal(next(r, PF_SLICE_BEGIN).name, "complete");
 	assert_int_equal(next(r, PF_SLICE_END).ts_ns, 4000);
+	next(r, PF_SLICE_BEGIN);
+	assert_int_equal(next(r, PF_SLICE_END).ts_ns, 1000);
 	item = next(r, PF_SLICE_BEGIN);
 	assert_int_equal(item.flow_id, 77);
 	assert_int_equal(item.end_flow_id, 78);
@@ -491,6 +495,21 @@ static void reader_drops_events_that_name_no_sequence(void **state)
 	assert_end(r);
 }
 
+static void reader_drops_events_before_time_zero(void **state)
+{
+	struct pf_reader *r;
+	(void)state;
+
+	SNAPSHOT(5, 0, {6, 100}, {3, 200});
+	add_event(99, 3, TYPE(INSTANT), "before");
+	add_event(100, 3, TYPE(INSTANT), "zero");
+	r = open_trace();
+	next(r, PF_CLOCKS);
+	next(r, PF_LOSS);
+	assert_int_equal(next(r, PF_INSTANT).ts_ns, 0);
+	assert_end(r);
+}
+
 static void reader_takes_iids_of_any_size(void **state)
 {
 	struct pf_reader *r;
@@ -540,6 +559,7 @@ int main(void)
 		cmocka_unit_test_setup(reader_reads_annotations_of_all_kinds, start),
 		cmocka_unit_test_setup(reader_skips_fields_it_does_not_know, start),
 		cmocka_unit_test_setup(reader_drops_events_that_name_no_sequence, start),
+		cmocka_unit_test_setup(reader_drops_events_before_time_zero, start),
 		cmocka_unit_test_setup(reader_takes_iids_of_any_size, start),
 	};
 
