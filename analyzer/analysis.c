@@ -365,7 +365,8 @@ static int finish(struct engine *e, struct result *r, struct analysis_error *err
 	struct seen seen = {rows, 0};
 	unsigned n = ledger_ncauses();
 
-	qsort(e->devices, e->ndevices, sizeof(*e->devices), by_device);
+	if (e->ndevices)
+		qsort(e->devices, e->ndevices, sizeof(*e->devices), by_device);
 	r->devices = mem_new(e->ndevices, sizeof(*r->devices));
 	for (size_t i = 0; i < e->ndevices; i++) {
 		r->ndevices = (unsigned)i + 1;

@@ -440,7 +440,8 @@ void batches_advance(struct batches *b, const struct timeline *tl)
 	for (unsigned i = 0; i < tl->nprocesses; i++)
 		for (unsigned j = 0; j < tl->processes[i]->nthreads; j++)
 			collect(b, tl->processes[i]->threads[j], b->done_ns, tl->complete_ns);
-	qsort(b->events, b->nevents, sizeof(*b->events), by_key);
+	if (b->nevents)
+		qsort(b->events, b->nevents, sizeof(*b->events), by_key);
 	for (size_t i = 0; i < b->nevents; i++) {
 		struct event *e = &b->events[i];
 

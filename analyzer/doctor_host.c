@@ -76,6 +76,7 @@ static int probe(const char *recorder, const char *dir, const char *log)
 	posix_spawn_file_actions_addopen(&actions, 2, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 	rc = posix_spawn(&pid, "/bin/sh", &actions, NULL, argv, env);
 	posix_spawn_file_actions_destroy(&actions);
+	child_environment_free(env);
 	return rc || wait_limited(pid) ? -1 : 0;
 }
 

@@ -115,6 +115,7 @@ int cmd_run(const struct cli *cli)
 	child_shield();
 	env = prepare(cli, &s);
 	rc = env ? child_run(cli->operands, env, &end) : -ENOMEM;
+	child_environment_free(env);
 	if (rc) {
 		session_drop_empty(&s);
 		say("%s could not be started: %s", cli->operands[0], strerror(-rc));

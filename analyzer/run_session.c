@@ -392,3 +392,16 @@ char **child_environment(const char *recorder, const char *dir, const char *simg
 		set(env, assign("LD_LIBRARY_PATH", simgpu, libraries ? libraries : ""));
 	return env;
 }
+
+void child_environment_free(char **env)
+{
+	for (char **e = env; e && *e; e++) {
+		char **ours = environ;
+
+		while (*ours && *ours != *e)
+			ours++;
+		if (!*ours)
+			free(*e);
+	}
+	free(env);
+}

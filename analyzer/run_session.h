@@ -36,9 +36,10 @@ int find_simgpu(char path[PATH_MAX], char why[512]);
 
 /*
  * The child's environment: ours, with LD_PRELOAD = recorder before what was there (after sanitizer runtimes, which insist on being first),
- * WHYIDLE_DIR = dir, LD_LIBRARY_PATH = simgpu before what was there. NULL arguments are left out. Allocated as one NULL-terminated list that lives
- * as long as the process.
+ * WHYIDLE_DIR = dir, LD_LIBRARY_PATH = simgpu before what was there. NULL arguments are left out. A NULL-terminated list to be freed with
+ * child_environment_free before the environment changes; NULL = no memory.
  */
 char **child_environment(const char *recorder, const char *dir, const char *simgpu);
+void child_environment_free(char **env);
 
 #endif

@@ -12,7 +12,7 @@
 
 #include "analyzer/cli.h"
 
-static char *words[64];
+static char *words[128];
 
 /* Splits at blanks; keeps its own copy. */
 static int parse(struct cli *cli, const char *line)
