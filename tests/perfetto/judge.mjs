@@ -161,8 +161,11 @@ async function judge(perfetto, options, trace) {
   }
   const expectations = trace.expect.map((file) => [file, JSON.parse(fs.readFileSync(file, 'utf8'))]);
   if (options.reader) {
-    const printed = execFileSync(options.reader, [trace.path], {maxBuffer: 1 << 28});
-    expectations.push(['our reader', JSON.parse(printed)]);
+    try {
+      expectations.push(['our reader', JSON.parse(execFileSync(options.reader, [trace.path], {maxBuffer: 1 << 28}))]);
+    } catch (error) {
+      complaints.push(`our reader: ${error.message}`);
+    }
   }
   const exactly = Object.assign({}, ...expectations.map(([, {stats}]) => stats ?? {}));
   await checkStatistics(perfetto, options.allow, exactly, complaints);
