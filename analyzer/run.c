@@ -24,12 +24,6 @@ __attribute__((format(printf, 1, 2))) static void say(const char *fmt, ...)
 	va_end(ap);
 }
 
-/* The dynamic loader splits LD_PRELOAD at blanks and colons and knows no quoting. */
-static bool can_be_listed(const char *path, const char *separators)
-{
-	return !path[strcspn(path, separators)];
-}
-
 /* Everything that recording needs. Returns the child's environment; s->dir stays "" when nothing will be recorded. */
 static char **prepare(const struct cli *cli, struct session *s)
 {
@@ -38,9 +32,6 @@ static char **prepare(const struct cli *cli, struct session *s)
 
 	if (find_recorder(recorder, why)) {
 		say("not recording: %s", why);
-		record = false;
-	} else if (!can_be_listed(recorder, " :")) {
-		say("not recording: the loader cannot preload a path with a blank or colon: %s", recorder);
 		record = false;
 	}
 	memset(s, 0, sizeof(*s));

@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyzer/mem.h"
+
 extern char **environ;
 
 #define say(to, ...) snprintf(to, 512, __VA_ARGS__)
@@ -274,6 +276,52 @@ static bool find_beside(char path[PATH_MAX], const char *const *candidates)
 	return false;
 }
 
+/* A private folder that only we can write to; in /tmp, because $TMPDIR may hold a blank itself. */
+static int alias_folder(char *folder, size_t size)
+{
+	struct stat st;
+
+	snprintf(folder, size, "/tmp/whyidle-%ld", (long)geteuid());
+	if (mkdir(folder, 0700) && errno != EEXIST)
+		return -1;
+	if (lstat(folder, &st))
+		return -1;
+	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 022) {
+		errno = EPERM;
+		return -1;
+	}
+	return 0;
+}
+
+/*
+ * The dynamic loader splits LD_PRELOAD at blanks and colons and knows no quoting: a path with one goes by a link. It stays, since
+ * processes that outlive us may start others.
+ */
+static int avoid_blanks(char path[PATH_MAX], char why[512])
+{
+	char folder[64], link[96], old[PATH_MAX];
+	ssize_t n;
+
+	if (!path[strcspn(path, " :")])
+		return 0;
+	if (alias_folder(folder, sizeof(folder))) {
+		say(why, "the loader cannot preload a path with a blank or colon (%.300s), and %s cannot be used for a link: %s; name a copy elsewhere with "
+			"WHYIDLE_LIB", path, folder, strerror(errno));
+		return -1;
+	}
+	snprintf(link, sizeof(link), "%s/%016llx.so", folder, (unsigned long long)mem_hash(path, strlen(path), 0));
+	n = readlink(link, old, sizeof(old) - 1);
+	if (n < 0 || (size_t)n != strlen(path) || memcmp(old, path, (size_t)n)) {
+		unlink(link);
+		if (symlink(path, link) && errno != EEXIST) {
+			say(why, "the loader cannot preload a path with a blank or colon (%.300s), and %s could not be made: %s", path, link, strerror(errno));
+			return -1;
+		}
+	}
+	strcpy(path, link);
+	return 0;
+}
+
 int find_recorder(char path[PATH_MAX], char why[512])
 {
 	static const char *const places[] = { "libwhyidle.so", "../lib/whyidle/libwhyidle.so", "../lib/libwhyidle.so", "../lib64/whyidle/libwhyidle.so", NULL };
@@ -281,12 +329,12 @@ int find_recorder(char path[PATH_MAX], char why[512])
 
 	if (given && *given) {
 		if (!access(given, R_OK) && realpath(given, path))
-			return 0;
+			return avoid_blanks(path, why);
 		say(why, "WHYIDLE_LIB=%.300s: %s", given, strerror(errno));
 		return -1;
 	}
 	if (find_beside(path, places))
-		return 0;
+		return avoid_blanks(path, why);
 	say(why, "libwhyidle.so is neither beside whyidle nor in ../lib/whyidle; install it there or name it with WHYIDLE_LIB");
 	return -1;
 }

@@ -28,7 +28,7 @@ void session_drop_empty(const struct session *s);
 char **session_traces(const struct session *s, unsigned *n);
 void session_free_traces(char **paths);
 
-/* Absolute path of libwhyidle.so. 0, or -1 with a sentence in `why`. */
+/* Absolute path of libwhyidle.so, fit for LD_PRELOAD (through a link in /tmp when it holds a blank or colon). 0, or -1 with a sentence in `why`. */
 int find_recorder(char path[PATH_MAX], char why[512]);
 
 /* Folder of the software GPU's libraries. 0, or -1 with a sentence in `why`. */

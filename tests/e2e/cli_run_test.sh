@@ -99,9 +99,10 @@ said 'not recording'
 is 'nothing is preloaded then' '' "$(run -o /proc/none -- sh -c 'echo $LD_PRELOAD$WHYIDLE_DIR' 2>/dev/null)"
 status 5 env WHYIDLE_LIB=/none.so "$whyidle" run --no-report -o s4 -- sh -c 'exit 5'
 said 'WHYIDLE_LIB=/none.so: No such file'
-cp recorder.so 'with blank.so'
-status 5 env WHYIDLE_LIB='./with blank.so' "$whyidle" run --no-report -o s4 -- sh -c 'exit 5'
-said 'blank'
+mkdir 'a b:c' && cp recorder.so 'a b:c/'
+WHYIDLE_LIB="$PWD/a b:c/recorder.so" "$whyidle" run --no-report -o 's 5' -- sh -c 'exit 5' 2>err
+is 'status with blanks in paths' 5 $?
+is 'traces with blanks in paths' 1 "$(ls 's 5' | wc -l)"
 status 6 run -o "$(printf '%0600d' 0)" -- sh -c 'exit 6'
 said 'File name too long'
 status 4 sh -c "'$whyidle' run -o /proc/none -- sh -c 'exit 4' 2>&-"
