@@ -103,7 +103,7 @@ static unsigned bucket_of(int64_t v)
 	unsigned top;
 
 	if (v < 8)
-		return v < 0 ? 0 : (unsigned)v;
+		return (unsigned)v;
 	top = 63 - (unsigned)__builtin_clzll((unsigned long long)v);
 	return (top - 2) * 8 + (unsigned)(v >> (top - 3) & 7);
 }
@@ -121,8 +121,11 @@ static int64_t bucket_middle(unsigned b)
 
 void spread_add(struct spread *s, int64_t v)
 {
+	if (v < 0)
+		v = 0;
 	s->n++;
-	s->sum += v;
+	if (__builtin_add_overflow(s->sum, v, &s->sum))
+		s->sum = INT64_MAX;
 	if (v > s->max)
 		s->max = v;
 	s->buckets[bucket_of(v)]++;

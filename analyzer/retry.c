@@ -18,7 +18,8 @@
 
 #define MS 1000000ll
 #define SAMPLE_NS (10 * MS)
-#define RTO_LEAST_NS (190 * MS)
+#define RTO_NS (200 * MS)	/* the shortest retransmission timeout */
+#define RTO_LEAST_NS (190 * MS)	/* ... as samples show it */
 enum { STATE_SYN_SENT = 2, STATE_CLOSE = 7, CA_RECOVERY = 3, CA_LOSS = 4 };
 
 /* One connection between two samples. */
@@ -26,6 +27,7 @@ struct flow {
 	bool have, outstanding, connecting;
 	struct tcp_sample last;
 	int64_t progress_ns;		/* when bytes were last acknowledged, or became outstanding */
+	int64_t earliest_ns;		/* it cannot have been before */
 	int64_t base_retrans, base_dsack, base_rwnd_ms;	/* at that time */
 	unsigned evidence;		/* RETRY_*, since then */
 	struct retry_span *span;	/* open one */
@@ -157,7 +159,7 @@ static int64_t long_enough(const struct tcp_sample *s)
 
 static void begin_stall(struct flow *f, int64_t at_ns, const struct tcp_sample *s)
 {
-	f->progress_ns = at_ns;
+	f->progress_ns = f->earliest_ns = at_ns;
 	f->base_retrans = s->retrans;
 	f->base_dsack = s->dsack;
 	f->base_rwnd_ms = s->rwnd_ms;
@@ -199,6 +201,17 @@ static void open_span(struct retries *r, const struct connection *c, struct flow
 		f->span_dsack = f->base_dsack;
 	}
 	f->span->kinds |= kinds;
+}
+
+/* A timeout that had fired at `by_ns` was armed 200 ms before, or earlier: where bytes came to be outstanding between two samples far apart, this tells
+ * better when. */
+static int64_t armed(const struct flow *f, int64_t by_ns)
+{
+	int64_t at = by_ns - RTO_NS;
+
+	if (at >= f->progress_ns)
+		return f->progress_ns;
+	return at > f->earliest_ns ? at : f->earliest_ns;
 }
 
 /* Ends the open span. One whose retransmissions all turn out to be spurious was no loss. */
@@ -250,7 +263,7 @@ static void step_progress(struct retries *r, const struct connection *c, struct 
 		if (known - f->progress_ns <= SAMPLE_NS)
 			found = 0;
 		if (found)
-			open_span(r, c, f, found, f->progress_ns);
+			open_span(r, c, f, found, known - f->earliest_ns >= RTO_LEAST_NS ? armed(f, when) : f->progress_ns);
 	}
 	/* after a timeout the sender goes on repairing what was lost, slowly: part of it, up to the end of the loss state */
 	if (f->span && !((f->span->kinds & RETRY_TIMEOUT) && s->ca >= CA_LOSS && is_outstanding(s)))
@@ -271,10 +284,11 @@ static void step_stalled(struct retries *r, const struct connection *c, struct f
 		/* bytes came to be outstanding since the last sample, at most one period ago */
 		f->outstanding = true;
 		begin_stall(f, clamp(s->at_ns - SAMPLE_NS, f->last.at_ns, s->at_ns), &f->last);
+		f->earliest_ns = f->last.at_ns;
 	}
 	f->evidence |= evidence_of(f, s, s->at_ns - f->progress_ns);
 	if (f->evidence)
-		open_span(r, c, f, f->evidence, f->progress_ns);
+		open_span(r, c, f, f->evidence, f->evidence & RETRY_TIMEOUT ? armed(f, s->at_ns - SAMPLE_NS / 2) : f->progress_ns);
 }
 
 static void step(struct retries *r, const struct connection *c, struct flow *f, const struct tcp_sample *s)

@@ -239,6 +239,26 @@ static void retry_dates_a_stall_by_when_bytes_were_sent(void **state)
 	assert_near(all_of(&l), 615 * MS, 15 * MS);
 }
 
+/* While nothing is outstanding samples are 50 ms apart: the stall had begun long before the first that shows it. The timeout tells. */
+static void retry_dates_a_stall_by_its_timeout(void **state)
+{
+	struct link l = connected();
+
+	(void)state;
+	flows(&l, 1000 * MS, 1100 * MS, 1 << 20);
+	goes_idle(&l, 1110 * MS);
+	l.s.unacked = 4;			/* sent at 5002 */
+	sample(&l, 5050 * MS);
+	l.s.retrans++;
+	l.s.rto = 1;
+	l.s.ca = 4;
+	sample(&l, 5208 * MS);
+	l.s.rto = l.s.ca = 0;
+	l.s.retrans++;
+	flows(&l, 5605 * MS, 5700 * MS, 1 << 20);
+	assert_near(all_of(&l), 603 * MS, 8 * MS);
+}
+
 /* A retransmission while nothing had been outstanding says nothing about the idle time before. */
 static void retry_does_not_blame_idle_time(void **state)
 {
@@ -483,6 +503,7 @@ int main(void)
 		cmocka_unit_test(retry_finds_a_timeout_between_two_samples),
 		cmocka_unit_test(retry_finds_a_black_hole),
 		cmocka_unit_test(retry_dates_a_stall_by_when_bytes_were_sent),
+		cmocka_unit_test(retry_dates_a_stall_by_its_timeout),
 		cmocka_unit_test(retry_does_not_blame_idle_time),
 		cmocka_unit_test(retry_finds_recovery_without_progress),
 		cmocka_unit_test(retry_allows_for_the_round_trip),
