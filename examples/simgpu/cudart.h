@@ -95,7 +95,7 @@ struct cudaDeviceProp {
 	size_t totalConstMem;
 	int major;
 	int minor;
-	unsigned char rest[1032 - 376];
+	unsigned char rest[1032 - 368];
 };
 
 typedef struct cudaLaunchConfig_st {

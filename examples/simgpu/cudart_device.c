@@ -9,6 +9,8 @@
 
 enum { CUDA_VERSION_HERE = 12040, DEVICE_BYTES_SHIFT = 36 /* 64 GiB each */ };
 
+_Static_assert(sizeof(struct cudaDeviceProp) == 1032, "size in CUDA 12");
+
 static __thread cudaError_t last_error;
 
 static const struct {

@@ -14,6 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+
+enum { NICE = -15 };
 
 static struct sg_lock core_lock;	/* of all streams' lists, `last` and flags; taken before a stream's own lock */
 static struct sg_stream *streams[SG_MAX_DEVICES];
@@ -134,6 +137,8 @@ static void *stream_main(void *arg)
 
 	syscall(SYS_prctl, PR_SET_NAME, name);
 	syscall(SYS_prctl, PR_SET_TIMERSLACK, 1);
+	/* A GPU does not wait for a CPU. Only where it is allowed; otherwise completions may come late under load. */
+	syscall(SYS_setpriority, PRIO_PROCESS, 0, NICE);
 	while (!stop) {
 		struct sg_op *op = queue_pop(stream);
 		uint64_t start = max_u64(op->ready_ns, stream->last_end_ns);

@@ -5,6 +5,8 @@
  * Tests compare modelled times (event times), which do not depend on how late a thread woke; host times are only
  * compared with lower bounds, or with upper bounds of a factor that a loaded machine keeps.
  */
+#include <dirent.h>
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -96,6 +98,38 @@ static float elapsed_ms(cudaEvent_t a, cudaEvent_t b)
 
 	OK(cudaEventElapsedTime(&ms, a, b));
 	return ms;
+}
+
+static int count_threads(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	int n = 0;
+
+	while (readdir(tasks))
+		n++;
+	closedir(tasks);
+	return n;
+}
+
+static int threads_at_start;		/* a sanitizer may have its own */
+
+/* It has registered kernels by now, as any program compiled by nvcc does before main. */
+static void program_that_never_calls_cuda_has_no_thread(void **state)
+{
+	(void)state;
+	assert_int_equal(count_threads(), threads_at_start);
+}
+
+static void exports_carry_the_version_node_of_the_soname(void **state)
+{
+	void *lib = dlopen("libcudart.so.12", RTLD_NOW | RTLD_NOLOAD);
+
+	(void)state;
+	assert_non_null(lib);
+	assert_ptr_equal(dlvsym(lib, "cudaMalloc", "libcudart.so.12"), dlsym(lib, "cudaMalloc"));
+	assert_ptr_equal(dlsym(lib, "cudaMalloc"), (void *)cudaMalloc);
+	assert_null(dlsym(lib, "cudart_end"));
+	dlclose(lib);
 }
 
 static void launch_returns_before_the_kernel_ends(void **state)
@@ -413,6 +447,8 @@ static void several_threads_and_devices_work(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(program_that_never_calls_cuda_has_no_thread),
+		cmocka_unit_test(exports_carry_the_version_node_of_the_soname),
 		cmocka_unit_test(launch_returns_before_the_kernel_ends),
 		cmocka_unit_test(operations_run_in_order_and_bodies_see_predecessors),
 		cmocka_unit_test(duration_may_depend_on_device_memory_at_run_time),
@@ -427,6 +463,7 @@ int main(void)
 		cmocka_unit_test(modelled_times_add_up_to_the_ns),
 	};
 
+	threads_at_start = count_threads();
 	setenv("SIMGPU_QUEUE_DEPTH", "16", 1);
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -3,6 +3,7 @@
  * The simulated NCCL: right results on 1, 2 and 4 ranks, asynchrony, groups, splits, errors, and its faults. Each rank is a
  * process; rank 0 makes the unique id and hands it over in shared memory.
  */
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -420,6 +421,20 @@ static void communicators_split(void **state)
 	run_ranks(4, splitting, NULL, NULL, -1);
 }
 
+static void every_call_has_a_strong_twin(void **state)
+{
+	void *lib = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
+
+	(void)state;
+	assert_non_null(lib);
+#define SAME(ret, name, params)                                                   \
+	assert_non_null(dlsym(lib, "nccl" #name));                                \
+	assert_ptr_equal(dlsym(lib, "nccl" #name), dlsym(lib, "pnccl" #name));
+	SIMGPU_NCCL_FUNCTIONS(SAME)
+#undef SAME
+	dlclose(lib);
+}
+
 static void several_devices(void)
 {
 	int devices[3] = { 2, 0, 1 };
@@ -645,6 +660,7 @@ int main(void)
 		cmocka_unit_test(old_version_nests_groups),
 		cmocka_unit_test(calls_return_at_once_and_the_kernel_waits_for_the_late_rank),
 		cmocka_unit_test(a_group_is_one_kernel_launched_through_the_driver),
+		cmocka_unit_test(every_call_has_a_strong_twin),
 		cmocka_unit_test(communicators_split),
 		cmocka_unit_test(one_process_drives_several_devices),
 		cmocka_unit_test(death_of_a_peer_is_a_remote_error_and_abort_ends_the_kernel),
