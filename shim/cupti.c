@@ -193,6 +193,17 @@ static unsigned int wanted_buffers(void)
 	return n > 0 && n <= CUPTI_BUFFERS_MAX ? (unsigned int)n : CUPTI_BUFFERS_DEFAULT;
 }
 
+/* A tool that the driver will inject (nsys) needs CUPTI for itself, and comes after us. */
+static bool left_to_others(void)
+{
+	const char *tool = getenv("CUDA_INJECTION64_PATH"), *base;
+
+	if (config.gpu == CONFIG_GPU_ON || !tool || !*tool)
+		return false;
+	base = strrchr(tool, '/');
+	return strncmp(base ? base + 1 : tool, "libwhyidle", 10);
+}
+
 static void on_drain(struct pf_writer *w, uint64_t now_ns);
 static void on_exit_flush(void);
 static void on_fork_child(void);	/* all three: below */
@@ -205,6 +216,10 @@ static int bring_up(void)
 
 	if (config.gpu == CONFIG_GPU_OFF) {
 		note("switched off by WHYIDLE_GPU=off", 0);
+		return -1;
+	}
+	if (left_to_others()) {
+		note("left to the tool of CUDA_INJECTION64_PATH (WHYIDLE_GPU=on takes it)", 0);
 		return -1;
 	}
 	r = cupti_find(&cupti, why, sizeof(why));

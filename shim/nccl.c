@@ -70,6 +70,8 @@ static void end(struct span *s, int result)
 {
 	s->always = true;
 	span_end(s, result == NCCL_IN_PROGRESS ? 0 : result);
+	if (!result)
+		cupti_call_succeeded();
 }
 
 /* A split does not say which rank one is in the new communicator. NCCL is asked once it must be ready: outside of a group, when

@@ -49,12 +49,15 @@ done
 run private cupti SIMGPU_CUPTI_VERSION=22 -- "$tmp/host" "$tmp/work.so"
 run few-buffers cupti WHYIDLE_CUPTI_BUFFERS=4 -- "$tmp/work"
 run long-kernel cupti A=b -- "$tmp/work" long
+run longer-kernel cupti A=b -- "$tmp/work" longer
 run fork cupti A=b -- "$tmp/work" fork
 run end-by-_exit cupti A=b -- "$tmp/work" _exit
 run unfinished cupti A=b -- "$tmp/work" unfinished
 run missing-function cupti A=b -- "$tmp/work" missing
 run held wrappers SIMGPU_CUPTI_BUSY=1 -- "$tmp/work"
 run off wrappers WHYIDLE_GPU=off -- "$tmp/work"
+run injected wrappers CUDA_INJECTION64_PATH=/opt/tool/libtool.so -- "$tmp/work"
+run injected-on cupti CUDA_INJECTION64_PATH=/opt/tool/libtool.so WHYIDLE_GPU=on -- "$tmp/work"
 run bad-path wrappers WHYIDLE_CUPTI=/nowhere/libcupti.so -- "$tmp/work"
 
 # More launches than four buffers hold: what is not in the trace is counted.

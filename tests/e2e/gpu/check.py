@@ -17,6 +17,7 @@ def fields(text):
 class Trace:
     def __init__(self, lines):
         self.tracks, self.attrs, self.slices, self.losses = {}, {}, [], 0
+        self.watermark, self.late = 0, 0  # what ended 2 s before a clock snapshot has been written before it
         events = collections.defaultdict(list)
         for line in lines:
             m = LINE.match(line)
@@ -32,6 +33,10 @@ class Trace:
                 self.losses += 1
             elif kind in ('begin', 'end'):
                 events[f['track']].append((int(ts), kind, name, f))
+                if kind == 'end' and int(ts) + 2 * 10**9 < self.watermark:
+                    self.late = max(self.late, self.watermark - int(ts))
+            elif kind == 'clocks':
+                self.watermark = max(self.watermark, int(f['monotonic']))
         for track, list_ in events.items():
             self.nest(track, list_)
 
@@ -122,6 +127,8 @@ def main():
             fail('call without end: %s' % s)
     if int(t.attrs.get('whyidle.dropped', 0)) or t.losses:
         fail('events were dropped: %s' % t.attrs)
+    if t.late:
+        fail('a slice was written %d ms after it had ended' % (t.late // 10**6))
     if mode == 'cupti':
         if t.attrs.get('whyidle.gpu') != 'cupti' or not t.attrs.get('whyidle.gpu.0.name', '').startswith('Simulated'):
             fail('attributes: %s' % t.attrs)

@@ -30,6 +30,8 @@ static void check(cudaError_t e, int line)
 }
 #define OK(call) check(call, __LINE__)
 
+static uint64_t slow_ns = 1500000000;
+
 static uint64_t short_ns(void **args, dim3 g, dim3 b)
 {
 	return 2000;
@@ -37,7 +39,7 @@ static uint64_t short_ns(void **args, dim3 g, dim3 b)
 
 static uint64_t long_ns(void **args, dim3 g, dim3 b)
 {
-	return 1500000000;
+	return slow_ns;
 }
 
 static void expect_op(const char *name, cudaStream_t stream, long bytes, long count)
@@ -179,13 +181,17 @@ int gpu_work(const char *mode)
 		printf("unfinished|1\n");
 		expect_call("cudaLaunchKernel|__cudaLaunchKernel|cuLaunchKernel", 1);
 	}
-	if (!strcmp(mode, "long")) {	/* a kernel that keeps CUPTI's buffer while others end */
+	if (!strcmp(mode, "longer"))
+		slow_ns = 5000000000;
+	if (!strncmp(mode, "long", 4)) {	/* a kernel that keeps CUPTI's buffer while others end */
 		cudaStream_t s;
 
 		OK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
 		launch(&slow_stub, s);
 		for (int i = 0; i < ROUNDS; i++)
 			launch(&scale_stub, 0);
+		for (int i = 0; !strcmp(mode, "longer") && i < 100; i++)
+			usleep(40000);	/* something to write meanwhile */
 		OK(cudaDeviceSynchronize());
 		expect_op(slow_name, s, -1, 1);
 		expect_op(scale_name, 0, -1, ROUNDS);
