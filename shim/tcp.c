@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "shim/pulse.h"
 #include "shim/strings.h"
 #include "shim/sys.h"
 #include "shim/target.h"
@@ -65,8 +66,11 @@ void tcp_used(int fd, struct fd_entry *e)
 	uint8_t fresh = 0;
 	unsigned i;
 
-	if (!atomic_load_explicit(&e->active, memory_order_relaxed))
+	if (!atomic_load_explicit(&e->active, memory_order_relaxed)) {
 		atomic_store_explicit(&e->active, 1, memory_order_relaxed);
+		if (atomic_load_explicit(&pulse, memory_order_relaxed) == PULSE_PARKED)
+			pulse_rouse(CALL_send);		/* a short send pushes no event */
+	}
 	if (atomic_load_explicit(&e->listed, memory_order_relaxed) ||
 	    !atomic_compare_exchange_strong_explicit(&e->listed, &fresh, 1, memory_order_relaxed, memory_order_relaxed))
 		return;

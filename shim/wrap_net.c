@@ -64,6 +64,14 @@ const struct row net_rows[] = {
 	{ NULL, CALL_NONE, NULL },
 };
 
+/* Before the call, since it may hang: the connection is to be sampled meanwhile, and the call to be seen. */
+static void connecting(int fd, struct fd_entry *e)
+{
+	tcp_used(fd, e);
+	if (atomic_load_explicit(&pulse, memory_order_relaxed) != PULSE_RUNNING)
+		pulse_rouse(CALL_connect);
+}
+
 EXPORT int connect(int fd, const struct sockaddr *to, socklen_t len)
 {
 	struct fd_entry *e = fdtab_entry(fd);
@@ -73,7 +81,7 @@ EXPORT int connect(int fd, const struct sockaddr *to, socklen_t len)
 	if (!seen_fd(&seen, CALL_connect, fd))
 		return REAL(connect)(fd, to, len);
 	if (seen.class == FD_TCP && e)
-		tcp_used(fd, e);	/* before: a connect that hangs is to be sampled */
+		connecting(fd, e);
 	r = REAL(connect)(fd, to, len);
 	/* The far end is known only now. */
 	if (e)
