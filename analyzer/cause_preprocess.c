@@ -43,8 +43,7 @@ static void explain(void *state, const struct result *r, struct finding *f)
 	const struct tally_row *row;
 	bool no_cpu = (evidence_needed(e) > e->cpus && e->cpus) || e->runnable_ns * 2 > e->ns;
 
-	(void)r;
-	finding_title(f, "The GPU waits %s for workers that prepare samples%s", words_ns(f->ns), no_cpu ? ": no CPU left" : "");
+	finding_title(f, "%s waits %s for workers that prepare samples%s", words_waiter(r, true), words_ns(f->ns), no_cpu ? ": no CPU left" : "");
 	finding_evidence(f, "%s on a CPU, %s waiting for one, %s elsewhere", words_share(e->cpu_ns, e->ns), words_share(e->runnable_ns, e->ns),
 		words_share(e->ns - e->cpu_ns - e->runnable_ns, e->ns));
 	if (e->workers_seen)

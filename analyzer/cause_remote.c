@@ -94,11 +94,10 @@ static void explain(void *state, const struct result *r, struct finding *f)
 	struct evidence *e = &s->e;
 	const struct tally_row *peer = tally_top(&s->peers, 0);
 
-	(void)r;
-	finding_title(f, "The GPU waits for data from the network: %s%s%s", words_ns(f->ns), peer ? " for " : "", peer ? peer->name : "");
+	finding_title(f, "%s waits for data from the network: %s%s%s", words_waiter(r, true), words_ns(f->ns), peer ? " for " : "", peer ? peer->name : "");
 	for (unsigned k = 0; k < 3 && (peer = tally_top(&s->peers, k)); k++)
 		if (peer->ns * 20 > e->ns)
-			finding_evidence(f, "%s: %s in %s, %s received while the GPU waited, %s", peer->name, evidence_part(e, f, peer->ns),
+			finding_evidence(f, "%s: %s in %s, %s received meanwhile, %s", peer->name, evidence_part(e, f, peer->ns),
 				words_count(peer->count, "call", "calls"), words_bytes(peer->bytes), words_rate(peer->bytes, peer->ns));
 	if (s->rtt_us.n)
 		finding_evidence(f, "round trip %s (median), %s (95th percentile); %s", words_ns(spread_at(&s->rtt_us, 0.5) * 1000),

@@ -20,8 +20,7 @@ static void explain(void *state, const struct result *r, struct finding *f)
 	struct evidence *e = state;
 	const struct tally_row *row;
 
-	(void)r;
-	finding_title(f, "Setting up communicators takes %s while the GPU waits", words_ns(f->ns));
+	finding_title(f, "Setting up communicators takes %s while %s waits", words_ns(f->ns), words_waiter(r, false));
 	for (unsigned k = 0; k < 3 && (row = tally_top(&e->names, k)); k++)
 		if (row->ns * 20 > e->ns)
 			finding_evidence(f, "%s: %s in %s", row->name, evidence_part(e, f, row->ns), words_count(row->count, "call", "calls"));

@@ -88,14 +88,13 @@ static void explain(void *state, const struct result *r, struct finding *f)
 	const struct tally_row *folder = tally_top(&e->folders, 0);
 	double rate = e->call_ns > 0 ? (double)e->bytes / ((double)e->call_ns / 1e9) : 0;
 
-	(void)r;
-	finding_title(f, "The GPU waits for files: %s reading %s%s", words_ns(f->ns), folder ? "from " : "storage", folder ? folder->name : "");
+	finding_title(f, "%s waits for files: %s reading %s%s", words_waiter(r, true), words_ns(f->ns), folder ? "from " : "storage", folder ? folder->name : "");
 	say_where(s, f);
 	say_parts(s, f);
 	evidence_say_ranks(e, f);
 	evidence_say_rhythm(e, f);
 	if (s->own_ns * 2 > e->ns)
-		finding_advice(f, "DataLoader(..., num_workers=%lld): read ahead in worker processes while the GPU computes",
+		finding_advice(f, "DataLoader(..., num_workers=%lld): read ahead in worker processes while the model computes",
 			(long long)(e->cpus > 1 ? (e->cpus < 4 ? e->cpus : 4) : 2));
 	if (rate >= CACHED_BYTES_PER_S || s->open_ns * 5 > e->ns || s->short_ns * 5 > e->ns)
 		finding_advice(f, "fewer, larger files: pack the samples into shards (tar, arrow, LMDB) and read them in megabytes");

@@ -7,6 +7,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "analyzer/result.h"
+
 static const char *say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 static const char *say(const char *fmt, ...)
@@ -76,4 +78,11 @@ const char *words_share(int64_t part, int64_t whole)
 const char *words_count(int64_t n, const char *one, const char *many)
 {
 	return say("%lld %s", (long long)n, n == 1 ? one : many);
+}
+
+const char *words_waiter(const struct result *r, bool begins_sentence)
+{
+	if (r->ndevices)
+		return begins_sentence ? "The GPU" : "the GPU";
+	return begins_sentence ? "Training" : "training";
 }

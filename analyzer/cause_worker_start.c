@@ -96,8 +96,7 @@ static void explain(void *state, const struct result *r, struct finding *f)
 	struct seen *s = state;
 	const struct tally_row *row = tally_top(&s->workers, 0);
 
-	(void)r;
-	finding_title(f, "The GPU waits for loader workers to start: %s", words_ns(f->ns));
+	finding_title(f, "%s waits for loader workers to start: %s", words_waiter(r, true), words_ns(f->ns));
 	if (s->e.rhythm.episodes > 1)
 		finding_evidence(f, "%lld times in the window: workers are started anew, as a loader does at each epoch", (long long)s->e.rhythm.episodes);
 	evidence_say_rhythm(&s->e, f);

@@ -111,8 +111,7 @@ static void explain(void *state, const struct result *r, struct finding *f)
 	struct evidence *e = state;
 	int64_t more = evidence_needed(e) > e->workers_seen ? evidence_needed(e) : e->workers_seen + 1;
 
-	(void)r;
-	finding_title(f, "Too few loader workers: the GPU waits %s for batches that queue behind others", words_ns(f->ns));
+	finding_title(f, "Too few loader workers: %s waits %s for batches that queue behind others", words_waiter(r, false), words_ns(f->ns));
 	finding_evidence(f, "%s seen, %s needed to keep up with the training step; %lld CPUs allowed",
 		words_count(e->workers_seen, "worker", "workers"), evidence_needed(e) ? words_count(evidence_needed(e), "is", "are") : "more are", (long long)e->cpus);
 	finding_evidence(f, "a batch waits in its worker's queue while that worker makes another one; a free worker would have had it ready earlier");

@@ -234,9 +234,8 @@ static void explain_checkpoint(void *state, const struct result *r, struct findi
 	struct seen *s = state;
 	struct evidence *e = &s->e;
 
-	(void)r;
 	end_save(s);
-	finding_title(f, "The GPU waits while parameters are saved: %s in %s", words_ns(f->ns), words_count(s->saves, "save", "saves"));
+	finding_title(f, "%s waits while parameters are saved: %s in %s", words_waiter(r, true), words_ns(f->ns), words_count(s->saves, "save", "saves"));
 	finding_evidence(f, "%s written at %s; one save takes %s (median), %s (longest)", words_bytes(e->bytes), words_rate(e->bytes, e->call_ns),
 		words_ns(spread_at(&s->save_ns, 0.5)), words_ns(s->save_ns.max));
 	say_writes(s, f);
@@ -248,8 +247,7 @@ static void explain_other(void *state, const struct result *r, struct finding *f
 {
 	struct seen *s = state;
 
-	(void)r;
-	finding_title(f, "The GPU waits while logs or other files are written: %s", words_ns(f->ns));
+	finding_title(f, "%s waits while logs or other files are written: %s", words_waiter(r, true), words_ns(f->ns));
 	finding_evidence(f, "%s, %s in all", words_count(s->e.calls, "slow write", "slow writes"), words_bytes(s->e.bytes));
 	say_writes(s, f);
 	finding_advice(f, "log less often and in larger pieces, without a flush per line; let a thread write images and metrics");

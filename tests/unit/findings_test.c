@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "analyzer/cause_words.h"
 #include "tests/unit/result_sample.h"
 
 static void explain_storage(void *state, const struct result *r, struct finding *f)
@@ -199,6 +200,16 @@ static void host_only_run_is_judged_by_its_waits(void **state)
 	result_free(&r);
 }
 
+static void words_know_whether_there_is_a_gpu(void **state)
+{
+	struct result r = { .ndevices = 1 };
+
+	assert_string_equal(words_waiter(&r, true), "The GPU");
+	r.ndevices = 0;
+	assert_string_equal(words_waiter(&r, true), "Training");
+	assert_string_equal(words_waiter(&r, false), "training");
+}
+
 static void empty_result_has_a_verdict_too(void **state)
 {
 	struct result r = { 0 };
@@ -225,6 +236,7 @@ int main(void)
 		cmocka_unit_test(much_unknown_is_said_first),
 		cmocka_unit_test(without_steps_the_run_window_counts),
 		cmocka_unit_test(host_only_run_is_judged_by_its_waits),
+		cmocka_unit_test(words_know_whether_there_is_a_gpu),
 		cmocka_unit_test(empty_result_has_a_verdict_too),
 	};
 
