@@ -143,6 +143,7 @@ static void set_class(struct fd_entry *e, enum fd_class c)
 	atomic_store_explicit(&e->listed, 0, memory_order_relaxed);
 	atomic_store_explicit(&e->active, 0, memory_order_relaxed);
 	e->hello_len = 0;
+	e->peer_family = 0;
 }
 
 void fdtab_forget(int fd)
@@ -183,6 +184,25 @@ void fdtab_own(int fd)
 
 	if (e)
 		set_class(e, FD_FILTERED);
+}
+
+void fdtab_connecting(struct fd_entry *e, const struct sockaddr *to, unsigned len)
+{
+	e->peer_family = 0;
+	if (to && len >= sizeof(struct sockaddr_in) && to->sa_family == AF_INET) {
+		const struct sockaddr_in *in = (const struct sockaddr_in *)to;
+
+		memcpy(e->peer, &in->sin_addr, 4);
+		e->peer_port = in->sin_port;
+		e->peer_family = AF_INET;
+	} else if (to && len >= sizeof(struct sockaddr_in6) && to->sa_family == AF_INET6) {
+		const struct sockaddr_in6 *in = (const struct sockaddr_in6 *)to;
+
+		memcpy(e->peer, &in->sin6_addr, 16);
+		e->peer_port = in->sin6_port;
+		e->peer_family = AF_INET6;
+	}
+	atomic_store_explicit(&e->target, 0, memory_order_relaxed);
 }
 
 /* NCCL's client sends 8 bytes of magic, then 4 bytes of type: 1 bootstrap, 2 proxy, 3 data, 4 IB, 5 RAS. */

@@ -40,6 +40,9 @@ struct fd_entry {
 	uint64_t hello;			/* TCP: the connection's first 8 bytes ... */
 	uint8_t hello_len;		/* ... and how many of the first 12 have been seen, 0xff done */
 	uint8_t hello_dir;
+	uint8_t peer_family;		/* where a connect goes: the kernel tells only once it is there. AF_INET, AF_INET6, 0 unknown */
+	uint16_t peer_port;		/* network order, as the address */
+	uint8_t peer[16];
 };
 
 extern _Atomic(struct fd_entry *) fdtab __attribute__((visibility("hidden")));
@@ -88,6 +91,10 @@ void fdtab_own(int fd);
 
 /* Is reading this path interpreter start-up noise? */
 bool fdtab_is_noise(const char *path);
+
+struct sockaddr;
+/* Remembers where a connect of this descriptor goes. `len` bytes at `to`, which may be anything. */
+void fdtab_connecting(struct fd_entry *e, const struct sockaddr *to, unsigned len);
 
 /* Looks at the first bytes of a TCP connection until its role is known. */
 void fdtab_hello(struct fd_entry *e, enum fd_dir dir, const void *buf, size_t n);

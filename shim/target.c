@@ -64,6 +64,25 @@ static void put_address(struct text_out *o, const struct sockaddr_storage *ss)
 	}
 }
 
+/* Where a connect that has not arrived goes. */
+static bool sought(const struct fd_entry *e, struct sockaddr_storage *ss)
+{
+	struct sockaddr_in *in = (struct sockaddr_in *)ss;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ss;
+
+	if (!e || !e->peer_family)
+		return false;
+	ss->ss_family = e->peer_family;
+	if (e->peer_family == AF_INET) {
+		memcpy(&in->sin_addr, e->peer, 4);
+		in->sin_port = e->peer_port;
+	} else {
+		memcpy(&in6->sin6_addr, e->peer, 16);
+		in6->sin6_port = e->peer_port;
+	}
+	return true;
+}
+
 /* False while the socket has no address at all yet. */
 static bool put_ends(struct text_out *o, int fd)
 {
@@ -75,7 +94,7 @@ static bool put_ends(struct text_out *o, int fd)
 	put_address(o, &ss);
 	len = sizeof(ss);
 	ss.ss_family = 0;
-	if (sys6(SYS_getpeername, fd, SYS_L(&ss), SYS_L(&len), 0, 0, 0) == 0) {
+	if (sys6(SYS_getpeername, fd, SYS_L(&ss), SYS_L(&len), 0, 0, 0) == 0 || sought(fdtab_entry(fd), &ss)) {
 		text_str(o, "->");
 		put_address(o, &ss);
 	}

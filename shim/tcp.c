@@ -151,7 +151,7 @@ static void write_sample(struct pf_writer *w, struct pf_seq *seq, const struct s
 		{ KEY_last_ack_ms, PF_ARG_UINT, { t->last_ack_recv } },
 		{ KEY_last_recv_ms, PF_ARG_UINT, { t->last_data_recv } },
 		{ KEY_rtt_us, PF_ARG_UINT, { t->rtt } },
-		{ KEY_min_rtt_us, PF_ARG_UINT, { t->min_rtt } },
+		{ KEY_min_rtt_us, PF_ARG_UINT, { t->min_rtt == UINT32_MAX ? 0 : t->min_rtt } },
 		{ KEY_rwnd_ms, PF_ARG_UINT, { t->rwnd_limited / 1000 } },
 		{ KEY_snd_wnd, PF_ARG_UINT, { t->snd_wnd } },
 		{ KEY_role, PF_ARG_STR_IID, { .iid = role } },

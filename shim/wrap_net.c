@@ -65,8 +65,9 @@ const struct row net_rows[] = {
 };
 
 /* Before the call, since it may hang: the connection is to be sampled meanwhile, and the call to be seen. */
-static void connecting(int fd, struct fd_entry *e)
+static void connecting(int fd, struct fd_entry *e, const struct sockaddr *to, socklen_t len)
 {
+	fdtab_connecting(e, to, len);
 	tcp_used(fd, e);
 	if (atomic_load_explicit(&pulse, memory_order_relaxed) != PULSE_RUNNING)
 		pulse_rouse(CALL_connect);
@@ -81,7 +82,7 @@ EXPORT int connect(int fd, const struct sockaddr *to, socklen_t len)
 	if (!seen_fd(&seen, CALL_connect, fd))
 		return REAL(connect)(fd, to, len);
 	if (seen.class == FD_TCP && e)
-		connecting(fd, e);
+		connecting(fd, e, to, len);
 	r = REAL(connect)(fd, to, len);
 	/* The far end is known only now. */
 	if (e)

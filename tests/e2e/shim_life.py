@@ -120,6 +120,21 @@ def killed_in_a_call():
     assert t.open_slices()[0].args['target'].startswith('pipe:['), t.open_slices()
 
 
+def killed_in_a_connect_that_nobody_answers():
+    r = Run('hang-connect')
+    p = subprocess.Popen([PROG, 'hang-connect'], cwd=r.dir, env=r.env, stdout=subprocess.PIPE, text=True)
+    time.sleep(2.6)
+    p.kill()
+    port = p.communicate()[0].split()[1]
+    t = one(r.load())
+    assert [s.name for s in t.open_slices()] == ['connect'], t.slices
+    target = t.open_slices()[0].args['target']
+    assert target.endswith(f'->127.0.0.1:{port}'), target
+    pending = [i for i in t.instants if i.name == 'tcp' and i.args['target'] == target]
+    assert all(i.args['state'] == '2' for i in pending), pending
+    assert max(int(i.args['retrans']) for i in pending) >= 1, pending
+
+
 def vfork_children_leave_no_trace():
     r = Run('vfork').go()
     assert r.rc == 0 and r.out == 'marks 3\n', (r.rc, r.out)
@@ -291,6 +306,7 @@ def traces_are_private():
 
 
 TESTS = [fork_during_calls, threads_that_end_before_the_drain_looks, killed_in_the_middle, killed_in_a_call,
+         killed_in_a_connect_that_nobody_answers,
          vfork_children_leave_no_trace, spawned, exec_makes_another_file, host_closes_everything, no_low_descriptor_is_taken,
          file_size_limit, disk_full, no_session_directory, full_ring_drops_and_counts, jumped_out_of_calls, cancelled_in_calls,
          handlers_make_calls, fork_behind_our_back, alone_after_fork, quick_exit_is_an_end, dies_of_a_signal, off_is_off,

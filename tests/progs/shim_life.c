@@ -4,9 +4,11 @@
  * (tests/e2e/shim_life_test.sh) compares. "pread" calls on a known file are the marks that are looked for: one of them is made by each
  * process that must leave a trace.
  */
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -17,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -141,6 +144,22 @@ static int hang(void)
 	printf("pid %d\n", getpid());
 	fflush(stdout);
 	return (int)read(p[0], &c, 1);
+}
+
+/* The process's first recorded call is a connect that nobody answers: the listener's queue is full. */
+static int hang_connect(void)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(a);
+	int l = socket(AF_INET, SOCK_STREAM, 0), i;
+
+	if (bind(l, (struct sockaddr *)&a, sizeof(a)) || listen(l, 0) || getsockname(l, (struct sockaddr *)&a, &len))
+		fail("listen");
+	printf("port %d\n", ntohs(a.sin_port));
+	fflush(stdout);
+	for (i = 0; i < 8; i++)
+		connect(socket(AF_INET, SOCK_STREAM, 0), (struct sockaddr *)&a, sizeof(a));
+	return 1;
 }
 
 static int vfork_exec(void)
@@ -454,7 +473,7 @@ static __attribute__((constructor(101))) void early(void)
 int main(int argc, char **argv)
 {
 	static const struct { const char *name; int (*run)(void); } modes[] = {
-		{ "fork-busy", fork_busy }, { "threads", threads }, { "endless", endless }, { "hang", hang }, { "vfork", vfork_exec },
+		{ "fork-busy", fork_busy }, { "threads", threads }, { "endless", endless }, { "hang", hang }, { "hang-connect", hang_connect }, { "vfork", vfork_exec },
 		{ "spawn", spawn }, { "exec", exec_again }, { "close-all", close_all }, { "fds", fds }, { "small-files", small_files },
 		{ "many", many }, { "burst", burst }, { "jumps", jumps }, { "cancel", cancel }, { "signals", signals },
 		{ "bare-fork", bare_fork }, { "alone", alone }, { "mark", one_mark }, { "quick", quick },
