@@ -18,7 +18,7 @@
 #include "analyzer/timeline_build.h"
 
 /* Kept behind the oldest moment that is still to be explained: a wait may have begun earlier than the gap. */
-#define KEEP_NS 5000000000
+#define KEEP_NS 3000000000
 /* An open gap holds the window back no longer than this. */
 #define LONGEST_GAP_NS 120000000000
 /* Learning ends here even if nothing was found. */

@@ -10,9 +10,17 @@
 
 #include "analyzer/mem.h"
 
+enum { LEAST_KEPT = 65536 };
+
+/* Flow ids mostly count up: eight neighbours stay together, which spares the cache; more would make long runs that probing has to pass. */
+static size_t slot_of(const struct launch_table *t, uint64_t flow)
+{
+	return ((mem_mix(flow >> 3) << 3) + (flow & 7)) & (t->nslots - 1);
+}
+
 static void put(struct launch_table *t, const struct launch *l)
 {
-	size_t at = mem_mix(l->flow) & (t->nslots - 1);
+	size_t at = slot_of(t, l->flow);
 
 	while (t->slots[at].flow && t->slots[at].flow != l->flow)
 		at = (at + 1) & (t->nslots - 1);
@@ -42,11 +50,11 @@ void launch_add(struct store *s, const struct launch *l)
 
 static const struct launch *get(const struct launch_table *t, uint64_t flow)
 {
-	size_t at = t->nslots ? mem_mix(flow) & (t->nslots - 1) : 0;
+	size_t at;
 
 	if (!t->nslots)
 		return NULL;
-	for (; t->slots[at].flow; at = (at + 1) & (t->nslots - 1))
+	for (at = slot_of(t, flow); t->slots[at].flow; at = (at + 1) & (t->nslots - 1))
 		if (t->slots[at].flow == flow)
 			return &t->slots[at];
 	return NULL;
@@ -63,7 +71,8 @@ void launch_evict(struct store *s, int64_t now_ns, int64_t keep_ns)
 {
 	struct launch_table empty;
 
-	if (s->launches_since_ns && now_ns - s->launches_since_ns < keep_ns)
+	/* queues are deep: time alone does not say that a launch has had its operation */
+	if (s->launches_since_ns && (now_ns - s->launches_since_ns < keep_ns || s->young.used < LEAST_KEPT))
 		return;
 	s->launches_since_ns = now_ns;
 	empty = s->old;

@@ -548,7 +548,7 @@ void timeline_evict(struct timeline *tl, int64_t before_ns)
 		c->nsamples -= drop;
 	}
 	text_evict(&s->texts, before_ns);
-	launch_evict(s, before_ns, 10000000000);
+	launch_evict(s, tl->complete_ns, 4000000000);
 }
 
 static void free_process(struct process *p)
