@@ -283,18 +283,20 @@ static void print_acquittals(const struct out *o, const struct result *r)
 
 static void print_timeline(const struct out *o, const struct render_options *opt)
 {
+	const char *quote;
 	char *shown;
 
 	if (!opt->shown)
 		return;
 	shown = clean_text(opt->shown);		/* a path is never broken over lines: it is there to be copied */
 	fprintf(o->to, "\nTimeline: %s\n", shown);
-	free(shown);
+	quote = shown[strcspn(shown, " \t'\"$&;()")] ? "'" : "";
 	if (opt->several)
 		fprintf(o->to, "  one .pftrace per process, for https://ui.perfetto.dev; all in one, with causes as tracks:\n"
-			"  whyidle annotate THAT_DIRECTORY -o timeline.pftrace\n");
+			"  whyidle annotate %s%s%s -o timeline.pftrace\n", quote, shown, quote);
 	else
 		fprintf(o->to, "  open it at https://ui.perfetto.dev (Open trace file)\n");
+	free(shown);
 }
 
 /* Nothing to change, nothing to doubt: one line. */

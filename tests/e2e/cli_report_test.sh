@@ -71,7 +71,7 @@ fi
 status 0 "$whyidle" report session
 [ -s out ] || fault 'no text'
 LC_ALL=C grep -q "$(printf '\033')" out && fault 'colour in a pipe'
-awk 'length($0) > 100 && !/^Timeline/ { exit 1 }' out || fault 'a line is too long'
+awk 'length($0) > 100 && !/^Timeline|whyidle annotate/ { exit 1 }' out || fault 'a line is too long'
 cp out first.txt
 status 0 "$whyidle" report session
 cmp -s out first.txt || fault 'the same traces give another text'
