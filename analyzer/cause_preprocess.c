@@ -41,7 +41,8 @@ static void explain(void *state, const struct result *r, struct finding *f)
 	struct seen *s = state;
 	struct evidence *e = &s->e;
 	const struct tally_row *row;
-	bool no_cpu = (evidence_needed(e) > e->cpus && e->cpus) || e->runnable_ns * 2 > e->ns;
+	int64_t wants_cpu_ns = e->cpu_ns + e->runnable_ns;
+	bool no_cpu = e->runnable_ns * 2 > e->ns || (e->cpus && evidence_needed(e) > e->cpus && wants_cpu_ns * 2 > e->ns);
 
 	finding_title(f, "%s waits %s for workers that prepare samples%s", words_waiter(r, true), words_ns(f->ns), no_cpu ? ": no CPU left" : "");
 	finding_evidence(f, "%s on a CPU, %s waiting for one, %s elsewhere", words_share(e->cpu_ns, e->ns), words_share(e->runnable_ns, e->ns),

@@ -112,8 +112,10 @@ static void explain(void *state, const struct result *r, struct finding *f)
 	struct seen *s = state;
 	int64_t over = excess(s);
 
-	(void)r;
-	finding_title(f, "Communication that nothing hides: %s of transfers with no kernel beside them", words_ns(f->ns));
+	if (r->ndevices || !r->nhost_only)
+		finding_title(f, "Communication that nothing hides: %s of transfers with no kernel beside them", words_ns(f->ns));
+	else
+		finding_title(f, "Training waits for the other ranks: %s in sockets between them", words_ns(f->ns));
 	if (s->bytes && s->whole_ns)
 		finding_evidence(f, "%s, %s on average, %s after the last rank had arrived", words_count(s->collectives, "exposed collective", "exposed collectives"),
 			words_bytes(s->bytes / s->collectives), words_rate(s->bytes, s->whole_ns));
