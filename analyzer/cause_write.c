@@ -152,7 +152,8 @@ static bool copies_for_save(const struct moment *m)
 	const struct thread *t = m->op->launcher;
 	int64_t bytes = 0;
 
-	if (!t || !op_is(m->op, "Memcpy DtoH"))
+	/* a flag or a loss that is read back in every step is no parameter */
+	if (!t || (m->op->bytes >= 0 && m->op->bytes < 1024) || !op_is(m->op, "Memcpy DtoH"))
 		return false;
 	for (size_t i = timeline_call_index(t, m->op->launch_start_ns), n = 0; i < t->ncalls && n < 512; i++, n++) {
 		const struct slice *s = &t->calls[i];
