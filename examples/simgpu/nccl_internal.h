@@ -14,7 +14,7 @@
 #include "examples/simgpu/core.h"
 #include "examples/simgpu/nccl.h"
 
-enum { TYPE_BOOTSTRAP = 1, TYPE_NET = 3 };
+enum { TYPE_BOOTSTRAP = 1, TYPE_NET = 3, SOCKET_BACKLOG = 16384 };
 #define NET_MAGIC 0x564ab9f2fc4b9d6cull
 
 /* The function in its two names: pncclX is the code, ncclX a weak alias of it. */
@@ -32,11 +32,15 @@ int socket_connect(const struct sockaddr_in *to, uint64_t magic, int type, const
 int socket_accept(int listener, uint64_t magic, int type, const _Atomic bool *abort, int *fd);
 int socket_send_all(int fd, const void *data, size_t bytes, const _Atomic bool *abort);
 int socket_recv_all(int fd, void *data, size_t bytes, const _Atomic bool *abort);
-void socket_drop_syns(int listener);	/* SIMGPU_NCCL_SYN_DROP_MS */
-void socket_pace(int fd);		/* SIMGPU_NCCL_PACING_MBS */
+/* A whole number >= 0 from the environment. */
+long nccl_env(const char *name, long fallback);
 void nccl_pause(unsigned int *idle);	/* one more turn of a busy loop that found nothing */
 void nccl_log(const char *level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *nccl_last_log(void);
+
+/* --- nccl_fault.c --- */
+void socket_drop_syns(int listener);	/* SIMGPU_NCCL_SYN_DROP_MS */
+void socket_pace(int fd);		/* SIMGPU_NCCL_PACING_MBS */
 
 /* --- nccl_bootstrap.c --- */
 struct bootstrap {
