@@ -27,7 +27,7 @@ run() {
 	while [ "$1" != -- ]; do environment="$environment $1" && shift; done
 	shift
 	mkdir "$tmp/$name"
-	timeout 60 env LD_PRELOAD="$shim" WHYIDLE_DIR="$tmp/$name" $environment "$@" >"$tmp/$name.out" 2>"$tmp/$name.err"
+	timeout 60 env LD_PRELOAD="${preload-$shim}" WHYIDLE_DIR="$tmp/$name" $environment "$@" >"$tmp/$name.out" 2>"$tmp/$name.err"
 	rc=$?
 	if [ $rc -ne 0 ] || [ -s "$tmp/$name.err" ]; then
 		echo "$name: exit $rc"; cat "$tmp/$name.err"; failed=1
@@ -58,6 +58,10 @@ run held wrappers SIMGPU_CUPTI_BUSY=1 -- "$tmp/work"
 run off wrappers WHYIDLE_GPU=off -- "$tmp/work"
 run injected wrappers CUDA_INJECTION64_PATH=/opt/tool/libtool.so -- "$tmp/work"
 run injected-on cupti CUDA_INJECTION64_PATH=/opt/tool/libtool.so WHYIDLE_GPU=on -- "$tmp/work"
+preload=
+run by-the-driver injected INJECT="$shim" -- "$tmp/host" "$tmp/work.so"
+unset preload
+run both-ways cupti INJECT="$shim" -- "$tmp/host" "$tmp/work.so"
 run bad-path wrappers WHYIDLE_CUPTI=/nowhere/libcupti.so -- "$tmp/work"
 
 # More launches than four buffers hold: what is not in the trace is counted.

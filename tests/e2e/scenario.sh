@@ -28,6 +28,14 @@ status=$?
 	{ echo "WRONG: whyidle report fails on the session"; exit 1; }
 cmp "$work/report.json" "$work/again1.json" && cmp "$work/again1.json" "$work/again2.json" ||
 	{ echo "WRONG: the same trace gave different reports"; status=1; }
+if [ "${JUDGE:-1}" = 1 ]; then
+	"$here/../perfetto/judge.sh" "$work"/session/*.pftrace >"$work/judged" 2>&1
+	case $? in
+	0) ;;
+	77) echo "not judged: $(tail -n 1 "$work/judged")" ;;
+	*) echo "WRONG: Perfetto complains: $(tail -n 5 "$work/judged")"; status=1 ;;
+	esac
+fi
 if [ "${PLAIN:-1}" = 1 ]; then
 	"$BUILD/train" --scenario "$name" --ranks "$ranks" --steps "$steps" "$@" >"$work/plain" || { echo "WRONG: train fails by itself"; exit 1; }
 	cmp "$work/plain" "$work/stdout" || { echo "WRONG: train printed something else under whyidle"; status=1; }

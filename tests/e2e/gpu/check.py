@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds a trace (as printed by tracecat, on stdin) against what the program said it must hold.
 
-usage: tracecat FILE | check.py EXPECTED MODE     MODE: cupti, or wrappers (no GPU records), or child (no GPU at all)
+usage: tracecat FILE | check.py EXPECTED MODE     MODE: cupti, or wrappers (no GPU records), child (no GPU at all),
+or injected (CUPTI's records only)
 """
 import collections
 import re
@@ -117,6 +118,8 @@ def main():
     t = Trace(sys.stdin)
     ops, calls, unfinished = expected(sys.argv[1])
     mode = sys.argv[2]
+    if mode == 'injected':
+        calls = {k: n for k, n in calls.items() if k[0][0].startswith(('cudaLaunch', 'cudaMemcpy', 'cudaMemset'))}
     gpu = [s for s in t.slices if t.tracks.get(s['track'], {}).get('name', '').startswith('stream ')]
     host = [s for s in t.slices if t.tracks.get(s['track'], {}).get('tid')]
     unknown = [s for s in t.slices if s not in gpu and s not in host] if len(t.slices) < 20000 else []
@@ -129,14 +132,14 @@ def main():
         fail('events were dropped: %s' % t.attrs)
     if t.late:
         fail('a slice was written %d ms after it had ended' % (t.late // 10**6))
-    if mode == 'cupti':
+    if mode in ('cupti', 'injected'):
         if t.attrs.get('whyidle.gpu') != 'cupti' or not t.attrs.get('whyidle.gpu.0.name', '').startswith('Simulated'):
             fail('attributes: %s' % t.attrs)
         check_ops(t, gpu, ops, unfinished)
         check_flows(t, gpu, host)
     elif gpu:
         fail('GPU operations from nowhere: %s' % gpu[:3])
-    if mode != 'cupti' and not t.attrs.get('whyidle.gpu', '').startswith('none: '):
+    if mode not in ('cupti', 'injected') and not t.attrs.get('whyidle.gpu', '').startswith('none: '):
         fail('attributes: %s' % t.attrs)
     if mode != 'child':
         check_calls(t, host, calls)
