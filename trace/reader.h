@@ -58,17 +58,19 @@ struct pf_item {
 	const struct pf_annotation *args;
 	unsigned nargs;
 	uint64_t flow_id, end_flow_id;	/* the first of each, 0 = none */
-	/* PF_CLOCKS: */ uint64_t monotonic_ns, realtime_ns, boottime_ns;
+	/* PF_CLOCKS, 0 = not in it; snapshots that only start a sequence's own clock are not given: */ uint64_t monotonic_ns, realtime_ns, boottime_ns;
 	/* PF_ATTRIBUTE: */ const char *attr_key; bool attr_is_int; int64_t attr_int; const char *attr_str;
 	/* PF_LOSS: */ uint64_t lost_packets;	/* at least that many; 0 = unknown number */
 	uint64_t offset;		/* of the packet in the (decompressed) file */
 };
 
-/* Opens `path`. NULL on failure with *err filled. Files that are no trace are refused here (PF_ENOT_A_TRACE). */
+/* Opens `path`. NULL on failure with *err filled. Files that are no trace are refused here (PF_ENOT_A_TRACE); an empty file is
+ * PF_ECUT: its writer was stopped before the first packet. */
 struct pf_reader *pf_reader_open(const char *path, struct pf_error *err);
 /* The same over memory that stays the caller's and must outlive the reader (tests, fuzzing). */
 struct pf_reader *pf_reader_open_memory(const void *data, size_t len, struct pf_error *err);
-/* 1 got one, 0 end of file, -1 error (what came before it has been delivered; PF_ECUT for a cut-off last packet). */
+/* 1 got one, 0 end of file, -1 error (what came before it has been delivered; PF_ECUT for a cut-off last packet; *item is not
+ * to be used then; the same error comes again on the next call). */
 int pf_reader_next(struct pf_reader *r, struct pf_item *item, struct pf_error *err);
 uint64_t pf_reader_offset(const struct pf_reader *r);	/* bytes of the file consumed so far */
 uint64_t pf_reader_size(const struct pf_reader *r);	/* bytes of the file, 0 unknown */
