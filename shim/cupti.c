@@ -7,6 +7,8 @@
 #include "shim/cupti.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -266,9 +268,12 @@ static void start_mine(void)
 {
 	static unsigned int tries;
 	unsigned int state;
+	sigset_t all, old;
 	int r;
 
 	span_guard_up();
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);	/* the threads that CUPTI starts must not take the host's signals */
 	if (!tries++)
 		drain_on_fork_child(on_fork_child);
 	r = bring_up();
@@ -276,6 +281,7 @@ static void start_mine(void)
 	/* release pairs with the acquire in cupti_start: tables and functions are there */
 	atomic_store_explicit(&cupti_state, state, memory_order_release);
 	sys_futex_wake(&cupti_state);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	span_guard_down();
 	drain_kick();
 }
@@ -446,6 +452,16 @@ void cupti_call_succeeded_slow(void)
 		atexit(at_exit);
 		span_guard_down();
 	}
+}
+
+/* The driver's way in (CUDA_INJECTION64_PATH): called once while it initialises, also in programs with a static runtime, whose calls no
+ * wrapper sees. Harmless when we were preloaded as well. 1 = go on. */
+__attribute__((visibility("default"))) int InitializeInjection(void);
+int InitializeInjection(void)
+{
+	cupti_start();
+	cupti_call_succeeded();
+	return 1;
 }
 
 /* CUDA and CUPTI are unusable here: nothing of them is ever called again in this process. A parent that had not begun leaves its
