@@ -21,6 +21,7 @@ struct seen {
 	struct evidence e;
 	struct late late[RANKS];
 	unsigned nlate;
+	struct tally doing;	/* what the late ranks' launching threads did meanwhile, when their GPU was not busy */
 	int64_t collectives, last_own_ns;
 	const struct device *last_device;
 	unsigned seen_ranks, nranks;
@@ -91,6 +92,44 @@ static struct late *late_rank(struct seen *s, const struct process *p)
 	return &s->late[i];
 }
 
+/* What the launching thread of the late rank was in at `at_ns`: the outermost call, as somebody would say it. */
+static const char *doing_at(const struct thread *t, int64_t at_ns)
+{
+	const struct slice *s = timeline_call_at(t, at_ns), *outer;
+	static char text[160];
+
+	if (!s)
+		return "no recorded call (Python, or computing on the CPU)";
+	while ((outer = timeline_outer(t, s)))
+		s = outer;
+	if (s->target && (s->target->target == TARGET_IS_PIPE || s->target->target == TARGET_IS_SEM || s->target->target == TARGET_IS_COND ||
+	    s->target->target == TARGET_IS_UNIX))
+		snprintf(text, sizeof(text), "%s: waiting for another thread or process, such as its data loader", s->name->text);
+	else
+		snprintf(text, sizeof(text), "%s%s%.120s", s->name->text, s->target ? " on " : "", s->target ? s->target->text : "");
+	return text;
+}
+
+/* The late rank's kernel of this collective, to find who launched it. */
+static const struct op *late_op(const struct arrival *a)
+{
+	for (size_t i = timeline_op_index(a->device, a->start_ns); i < a->device->nops && a->device->ops[i].start_ns == a->start_ns; i++)
+		if (a->device->ops[i].name->op == OP_COMM)
+			return &a->device->ops[i];
+	return NULL;
+}
+
+static void see_doing(struct seen *s, const struct collective *c, int64_t arrival_ns)
+{
+	const struct op *op = late_op(&c->last);
+	int64_t from = c->own.start_ns, step = (arrival_ns - from) / 8;
+
+	if (!op || !op->launcher || step <= 0)
+		return;
+	for (int i = 0; i < 8; i++)
+		tally_add(&s->doing, doing_at(op->launcher, from + i * step + step / 2), step, 0, 1);
+}
+
 static void *open_seen(void)
 {
 	return mem_new(1, sizeof(struct seen));
@@ -101,7 +140,7 @@ static void see(void *state, const struct timeline *tl, const struct moment *m)
 	struct seen *s = state;
 	struct collective c;
 	struct late *late;
-	int64_t arrival;
+	int64_t arrival, busy;
 
 	evidence_see(&s->e, tl, m);
 	if (!moment_last_arrival(tl, m, &c, &arrival))
@@ -114,7 +153,10 @@ static void see(void *state, const struct timeline *tl, const struct moment *m)
 	s->last_own_ns = c.own.start_ns;
 	s->collectives++;
 	late->times++;
-	late->busy_ns += busy_in(c.last.device, c.own.start_ns, arrival);
+	busy = busy_in(c.last.device, c.own.start_ns, arrival);
+	late->busy_ns += busy;
+	if (busy * 2 < arrival - c.own.start_ns)
+		see_doing(s, &c, arrival);
 	spread_add(late->by, arrival - c.own.start_ns);
 	s->seen_ranks = c.narrivals;
 	s->nranks = c.nranks;
@@ -133,6 +175,7 @@ static void explain(void *state, const struct result *r, struct finding *f)
 {
 	struct seen *s = state;
 	const struct late *top = &s->late[0];
+	const struct tally_row *row;
 	int64_t waited;
 
 	(void)r;
@@ -150,6 +193,9 @@ static void explain(void *state, const struct result *r, struct finding *f)
 			words_ns(s->late[i].by->max), words_share(s->late[i].ns, s->e.ns));
 	if (waited > 0)
 		finding_evidence(f, "while the others waited, %s's GPU was computing for %s of the time", top->name, words_share(top->busy_ns, waited));
+	row = tally_top(&s->doing, 0);
+	if (row && top->busy_ns * 2 <= waited)
+		finding_evidence(f, "its launching thread was then mostly in: %s", row->name);
 	if (s->seen_ranks < s->nranks)
 		finding_evidence(f, "only %u of %u ranks were recorded: a later one may be among the others", s->seen_ranks, s->nranks);
 	if (s->clock_error_ns)
@@ -171,6 +217,7 @@ static void close_seen(void *state)
 	for (unsigned i = 0; i < s->nlate; i++)
 		free(s->late[i].by);
 	evidence_release(&s->e);
+	tally_free(&s->doing);
 	free(s);
 }
 

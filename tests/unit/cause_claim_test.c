@@ -573,6 +573,174 @@ static void cause_of_faults_in_a_mapped_file_is_storage(void **state)
 	world_free(&l.w);
 }
 
+/* ---- anything at all ---- */
+
+static unsigned seed;
+
+static unsigned dice(unsigned n)
+{
+	seed = seed * 1103515245 + 12345;
+	return (seed >> 8) % n;
+}
+
+static int64_t any_time(void)
+{
+	return (int64_t)dice(1000) * MS + dice(1000) * US;
+}
+
+static void any_calls(struct world *w, struct thread *t, int n)
+{
+	static const char *const targets[] = { NULL, "/data/a", "/dev/shm/x", "/out/b.pt", "/out/c.log", "pipe:[1]", "pipe:[2]", "unix:[3]", "sem:0x1", "cond:0x2",
+		"tcp:10.0.0.1:1->10.0.0.2:2", "tcp:10.0.0.2:2->10.0.0.1:1", "tcp:10.0.0.1:5->10.0.0.9:443", "tcp:0.0.0.0:80", "udp:10.0.0.1:5->10.0.0.9:53",
+		"fd:epoll", "dev:/dev/nvidia0", "thread:100", "pid:500", "pid:9", "", "/", "odd" };
+
+	for (int i = 0; i < n; i++) {
+		enum call c = 1 + dice(CALL_COUNT - 1);
+		int64_t start = any_time(), end = dice(50) ? start + dice(40) * MS + dice(1000) : NS_OPEN;
+
+		if (call_class(c) >= CLASS_NCCL_COLL)
+			add_nccl(w, t, call_name(c), dice(3), dice(20), dice(4), start, end, (int64_t)dice(1 << 20) - 1);
+		else
+			add_call(w, t, call_name(c), targets[dice(sizeof(targets) / sizeof(*targets))], start, end, (int64_t)dice(1 << 22) - 1, dice(5) ? 0 : (int)dice(120));
+	}
+}
+
+static void any_samples(struct world *w, struct connection *c)
+{
+	struct tcp_sample s = { .at_ns = any_time() };
+
+	c->role = dice(3);
+	for (int i = 0; i < 60; i++) {
+		s.at_ns += dice(30) * MS;
+		s.acked += dice(3) ? dice(100000) : 0;
+		s.unacked = dice(2) ? dice(40) : 0;
+		s.retrans += dice(4) ? 0 : dice(5);
+		s.dsack += dice(6) ? 0 : dice(3);
+		s.state = dice(20) ? 1 : dice(13);
+		s.ca = (uint8_t)dice(6);
+		s.rto = (uint8_t)(dice(5) ? 0 : dice(7));
+		s.backoff = (uint8_t)dice(4);
+		s.last_ack_ms = dice(4) ? dice(300) : 4294967295u;
+		s.rtt_us = dice(100000);
+		s.rwnd_ms += dice(5) ? 0 : dice(30);
+		s.snd_wnd = dice(3) ? 65536 : 0;
+		timeline_tcp(w->tl, c, &s);
+	}
+}
+
+static void any_ops(struct world *w, int rank, int n)
+{
+	static const char *const names[] = { "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "gemm", "Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Pinned -> Device)",
+		"Memcpy DtoH (Device -> Pageable)", "Memset (Device)", "" };
+
+	for (int i = 0; i < n; i++) {
+		int64_t start = any_time();
+
+		timeline_op(w->tl, w->gpu[rank], &(struct op){ .start_ns = start, .end_ns = start + 1 + dice(30 * MS), .name = timeline_name(w->tl, names[dice(7)]),
+			.bytes = (int64_t)dice(1 << 22) - 1, .stream = dice(3), .launcher = dice(5) ? w->main[rank] : NULL,
+			.launch_start_ns = start - dice(5 * MS), .launch_end_ns = start - dice(MS) });
+	}
+}
+
+static struct moment any_moment(struct world *w, struct thread *worker, struct batch *b)
+{
+	struct thread *t = dice(3) ? w->main[0] : worker;
+	int64_t start = any_time();
+	struct moment m = idle(w, t, start, start + 1 + dice(60 * MS));
+
+	*b = (struct batch){ .consumer = w->main[0], .worker = dice(4) ? worker : NULL, .queued_behind = dice(2), .requested_ns = dice(4) ? any_time() : 0,
+		.started_ns = dice(4) ? any_time() : 0, .finished_ns = dice(4) ? any_time() : 0, .taken_ns = dice(4) ? any_time() : 0,
+		.wait_start_ns = dice(4) ? any_time() : 0 };
+	if (!m.call)
+		m.activity = 1 + dice(3);
+	m.state = dice(3);
+	m.part = m.state == LOST_IDLE ? dice(4) : PART_EXPOSED;
+	m.op = m.state != LOST_IDLE || dice(2) ? &w->gpu[0]->ops[dice((unsigned)w->gpu[0]->nops)] : NULL;
+	m.loader = dice(2);
+	m.batch = dice(2) ? b : NULL;
+	m.hops = (int)dice(9);
+	m.after_sync = dice(3) == 0;
+	m.outside_steps = dice(5) == 0;
+	m.skipped_step = dice(5) == 0;
+	m.workers_needed = dice(5);
+	m.workers_seen = dice(5);
+	m.cpus = dice(3) ? 8 : 0;
+	if (dice(20) == 0) {
+		m.thread = NULL;
+		m.call = m.outer = NULL;
+		m.activity = ACT_OFF_CPU;
+	}
+	if (dice(20) == 0)
+		m.waiter = NULL;
+	if (dice(20) == 0)
+		m.device = NULL;
+	return m;
+}
+
+/* Whatever comes: each claim ends where it may, all is booked once, evidence can be collected and told. */
+static void causes_take_any_moment(void **state)
+{
+	(void)state;
+	for (unsigned round = 1; round <= 40; round++) {
+		struct world w = world_new(2);
+		struct thread *worker = timeline_thread(w.tl, world_worker(&w, 0, 500), 500);
+		void *seen[64] = { NULL };
+		struct result r = {0};
+
+		seed = round;
+		any_calls(&w, w.main[0], 300);
+		any_calls(&w, w.main[1], 300);
+		any_calls(&w, worker, 100);
+		any_ops(&w, 0, 200);
+		any_ops(&w, 1, 200);
+		any_samples(&w, timeline_connection(w.tl, w.rank[0], timeline_target(w.tl, w.rank[0], "tcp:10.0.0.1:1->10.0.0.2:2")));
+		any_samples(&w, timeline_connection(w.tl, w.rank[1], timeline_target(w.tl, w.rank[1], "tcp:10.0.0.2:2->10.0.0.1:1")));
+		worker->process->start_ns = dice(2) ? any_time() : 0;
+		world_ready(&w);
+		for (int i = 0; i < 300; i++) {
+			struct batch b;
+			struct moment m = any_moment(&w, worker, &b);
+			int64_t end = m.end_ns;
+
+			while (m.start_ns < end) {
+				int64_t until = end;
+				unsigned row = 0;
+
+				m.end_ns = end;
+				while (!causes[row]->claim(w.tl, &m, &until)) {
+					until = end;
+					row++;
+				}
+				if (until <= m.start_ns || until > end)
+					fail_msg("round %u: %s claims up to %lld of [%lld, %lld)", round, leaf_name(causes[row]->leaf), (long long)until,
+						(long long)m.start_ns, (long long)end);
+				m.end_ns = until;
+				if (!seen[row])
+					seen[row] = causes[row]->open();
+				causes[row]->see(seen[row], w.tl, &m);
+				m.start_ns = until;
+			}
+		}
+		for (unsigned i = 0; causes[i]; i++) {
+			struct finding f = { .leaf = causes[i]->leaf, .ns = 1000 * MS, .gaps = 3 };
+
+			if (!seen[i])
+				continue;
+			causes[i]->explain(seen[i], &r, &f);
+			causes[i]->close(seen[i]);
+			assert_non_null(f.title);
+			free(f.title);
+			for (unsigned k = 0; k < f.nevidence; k++)
+				free(f.evidence[k]);
+			for (unsigned k = 0; k < f.nadvice; k++)
+				free(f.advice[k]);
+			free(f.evidence);
+			free(f.advice);
+		}
+		world_free(&w);
+	}
+}
+
 /* ---- the table ---- */
 
 static void cause_table_has_every_leaf(void **state)
@@ -619,6 +787,7 @@ int main(void)
 		cmocka_unit_test(cause_without_a_queue_is_never_workers),
 		cmocka_unit_test(cause_of_many_short_file_calls_is_storage),
 		cmocka_unit_test(cause_of_faults_in_a_mapped_file_is_storage),
+		cmocka_unit_test(causes_take_any_moment),
 		cmocka_unit_test(cause_table_has_every_leaf),
 	};
 

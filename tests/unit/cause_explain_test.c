@@ -252,6 +252,35 @@ static void explain_names_the_late_rank_and_what_it_did(void **state)
 	world_free(&w);
 }
 
+/* Late because it reads: its GPU is idle meanwhile. */
+static void explain_says_what_a_late_rank_was_in(void **state)
+{
+	struct world w = world_new(2);
+	void *seen = cause_late_peer.open();
+	struct result r = {0};
+	struct finding f;
+
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		int64_t t = (100 + i * 100) * MS;
+
+		add_collective(&w, 0, 1, (uint64_t)i, 2, t, t + 1 * MS, t + 50 * MS);
+		add_call(&w, w.main[1], "pread64", "/data/cold.bin", t + 2 * MS, t + 38 * MS, 1000, 0);
+		add_collective(&w, 1, 1, (uint64_t)i, 2, t + 40 * MS, t + 41 * MS, t + 50 * MS);
+	}
+	world_ready(&w);
+	for (int i = 0; i < 10; i++) {
+		struct moment m = exposed(&w, 0, (101 + i * 100) * MS, (101 + i * 100) * MS, (141 + i * 100) * MS);
+
+		cause_late_peer.see(seen, w.tl, &m);
+	}
+	f = explain(&cause_late_peer, seen, &r, 400 * MS);
+	assert_true(says(&f, "pread64 on /data/cold.bin"));
+	assert_true(says(&f, "is not busy in that time"));
+	forget(&f);
+	world_free(&w);
+}
+
 static void explain_counts_allocations(void **state)
 {
 	struct world w = world_new(1);
@@ -371,6 +400,7 @@ int main(void)
 		cmocka_unit_test(explain_names_folder_rate_and_files_of_storage),
 		cmocka_unit_test(explain_computes_the_workers_that_are_needed),
 		cmocka_unit_test(explain_names_the_late_rank_and_what_it_did),
+		cmocka_unit_test(explain_says_what_a_late_rank_was_in),
 		cmocka_unit_test(explain_counts_allocations),
 		cmocka_unit_test(explain_names_connection_and_sender_of_retries),
 		cmocka_unit_test(explain_counts_saves_and_their_bytes),
