@@ -15,7 +15,6 @@
 
 enum cupti_result {
 	CUPTI_OK = 0,
-	CUPTI_NOT_COMPATIBLE = 14,
 	CUPTI_NOT_INITIALIZED = 15,	/* no driver, one that is too old, or the child of a fork */
 	CUPTI_HELD = 39,		/* another subscriber: nsys, ncu, cuda-gdb, compute-sanitizer, torch.profiler */
 	CUPTI_UNKNOWN = 999,		/* what 13.x says without a driver */
@@ -30,7 +29,6 @@ enum cupti_kind {
 	CUPTI_KERNEL = 10,		/* CONCURRENT_KERNEL; 3 would serialise kernels */
 	CUPTI_OVERHEAD = 17,
 	CUPTI_MEMCPY_P2P = 22,
-	CUPTI_INTERNAL_LAUNCH = 48,
 };
 
 enum { CUPTI_ATTR_ZEROED_BUFFERS = 5 };
