@@ -224,10 +224,12 @@ static void answer(struct batches *b, struct worker *w, struct pipe *p, struct m
 	l = w->loader;
 	if (l->result != p)
 		return;
-	/* only what the worker has begun can be finished */
-	if (!w->nopen || !w->open[0]->b.started_ns)
+	if (!w->nopen)
 		return;
 	t = list_take(w->open, &w->nopen);
+	/* that it read the request was not recorded */
+	if (!t->b.started_ns)
+		t->b.started_ns = t->b.requested_ns;
 	t->done = true;
 	t->b.finished_ns = m->start_ns;
 	w->last_finish_ns = m->start_ns;
@@ -310,6 +312,8 @@ static void receive(struct batches *b, struct pipe *p, struct message *m, struct
 			return;
 		if (!m->task)
 			request(w, m);
+		if (m->task->done)
+			return;
 		m->task->b.worker = th;
 		m->task->b.started_ns = at_ns;
 		m->task->b.queued_behind = w->last_finish_ns > m->task->b.requested_ns ||
