@@ -160,6 +160,36 @@ static void collective_without_a_launch_is_a_transfer(void **state)
 	world_free(&w);
 }
 
+static void add_pair(struct world *w, int rank, const char *name, unsigned peer, int64_t call, int64_t start, int64_t end)
+{
+	struct nccl_info info = { .comm = COMM, .nranks = 2, .rank = (uint32_t)rank, .peer = peer };
+
+	timeline_call(w->tl, w->main[rank], &(struct slice){ .start_ns = call, .end_ns = call + 20 * US, .bytes = 4096, .name = timeline_name(w->tl, name), .nccl = &info });
+	add_call(w, w->main[rank], "cudaLaunchKernel", NULL, call + 5 * US, call + 9 * US, -1, 0);
+	add_op(w, rank, "ncclDevKernel_SendRecv", 7, call + 5 * US, start, end, -1);
+}
+
+/* A pipeline stage that waits for the one before it. */
+static void collective_finds_the_other_side_of_a_receive(void **state)
+{
+	struct world w = world_new(3);
+	struct shares s;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		int64_t t = (100 + i * 100) * MS;
+
+		add_pair(&w, 0, "ncclRecv", 1, t, t + 1 * MS, t + 60 * MS);
+		add_pair(&w, 1, "ncclSend", 0, t, t + 51 * MS, t + 60 * MS);
+		add_pair(&w, 2, "ncclSend", 1, t, t + 58 * MS, t + 60 * MS);	/* not for rank 0 */
+	}
+	world_ready(&w);
+	s = put(&w, exposed(&w, 0, 201 * MS, 201 * MS, 260 * MS));
+	assert_int_equal(s.leaf[LEAF_COMM_LATE_PEER], 50 * MS);
+	assert_int_equal(s.leaf[LEAF_COMM_TRANSFER], 9 * MS);
+	world_free(&w);
+}
+
 /* A rank that starts after this one was through was not waited for: a broadcast's root leaves early. */
 static void collective_ignores_ranks_after_its_end(void **state)
 {
@@ -308,6 +338,7 @@ int main(void)
 		cmocka_unit_test(collective_tells_communicators_of_a_group_apart),
 		cmocka_unit_test(collective_of_one_rank_is_not_split),
 		cmocka_unit_test(collective_without_a_launch_is_a_transfer),
+		cmocka_unit_test(collective_finds_the_other_side_of_a_receive),
 		cmocka_unit_test(collective_ignores_ranks_after_its_end),
 		cmocka_unit_test(retry_on_the_sender_explains_the_receiver),
 		cmocka_unit_test(retry_is_not_taken_before_the_last_arrival),
