@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * See the header. What CUPTI is asked for, and in which order: subscribe (learns who else holds it), attributes, callbacks, kinds.
- * Who calls into CUPTI afterwards: only the drain thread (flush, next record, dropped), and the exiting thread (the last flush),
- * never both at once: two flushes at a time deadlock.
+ * See the header. Who calls into CUPTI after its set-up (cupti_setup.c): only the drain thread (flush, next record, dropped), and the
+ * exiting thread (the last flush), never both at once: two flushes at a time deadlock.
  */
 #include "shim/cupti.h"
 
@@ -10,19 +9,16 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "shim/config.h"
 #include "shim/cupti_abi.h"
 #include "shim/cupti_buffers.h"
 #include "shim/cupti_clock.h"
-#include "shim/cupti_find.h"
 #include "shim/cupti_record.h"
+#include "shim/cupti_setup.h"
 #include "shim/cupti_write.h"
 #include "shim/drain.h"
-#include "shim/resolve.h"
 #include "shim/span.h"
 #include "shim/sys.h"
 
@@ -33,10 +29,7 @@
 _Atomic unsigned int cupti_state;
 _Atomic bool cupti_exit_registered;
 
-static struct cupti_functions cupti;
-static uint32_t api_version;
-static bool api_records[CALL_COUNT];	/* constant once CUPTI is active */
-static bool apis_active;
+static struct cupti_session session;	/* constant once CUPTI is active */
 static int owner_pid;
 static struct cupti_clock cuda_clock;	/* drain thread */
 static _Atomic uint64_t spare_lost;	/* records that landed in spare buffers */
@@ -47,20 +40,12 @@ static uint64_t last_flush_ns, settled_ns;	/* drain thread */
 
 /* ---- CUPTI's callbacks: its threads, or the host's inside a CUDA call */
 
-static void on_callback(void *user, int domain, uint32_t cbid, const void *data)
-{
-	(void)user;
-	(void)domain;
-	(void)cbid;
-	(void)data;
-}
-
 static uint64_t count_records(uint8_t *buffer, size_t valid)
 {
 	uint8_t *record = NULL;
 	uint64_t n = 0;
 
-	while (cupti.ActivityGetNextRecord(buffer, valid, &record) == CUPTI_OK)
+	while (session.f.ActivityGetNextRecord(buffer, valid, &record) == CUPTI_OK)
 		n++;
 	return n;
 }
@@ -85,182 +70,20 @@ static void on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t 
 
 /* ---- bringing it up */
 
-static void note(const char *what, int code)
-{
-	char text[160];
-
-	if (code)
-		snprintf(text, sizeof(text), "none: %s (%d)", what, code);
-	else
-		snprintf(text, sizeof(text), "none: %s", what);
-	drain_attr_str("whyidle.gpu", text);
-}
-
-static void note_subscribe_failure(int code, const char *holder)
-{
-	char text[128], path[64];
-
-	if (code == CUPTI_HELD) {
-		snprintf(text, sizeof(text), "CUPTI is held by %.64s", holder && *holder ? holder : "another profiler");
-		note(text, code);
-	} else if (code == CUPTI_NOT_INITIALIZED || code == CUPTI_UNKNOWN) {
-		note(resolve_loaded("libcuda.so", path, sizeof(path)) == -ENOENT ? "no driver" : "CUPTI cannot use the driver", code);
-	} else {
-		note("cuptiSubscribe failed", code);
-	}
-}
-
-/* Holds CUPTI against later clients, and finds out about earlier ones. Without it a second client would silently take our
- * buffers away. The newer call is only used to learn the holder's name. */
-static int subscribe(cupti_subscriber *subscriber)
-{
-	char holder[128] = "";
-	struct cupti_subscribe_params params = {sizeof(params), "whyidle", holder, sizeof(holder)};
-	int r = cupti.Subscribe(subscriber, on_callback, NULL);
-
-	if (r == CUPTI_HELD && cupti.Subscribe_v2 && !cupti.Subscribe_v2(subscriber, on_callback, NULL, &params))
-		r = CUPTI_OK;	/* let go in between */
-	holder[sizeof(holder) - 1] = '\0';
-	if (r)
-		note_subscribe_failure(r, holder);
-	return r;
-}
-
-static void set_attributes(void)
-{
-	uint8_t zeroed = 1;
-	size_t size = sizeof(zeroed);
-
-	if (cupti.SetThreadIdType)
-		cupti.SetThreadIdType(CUPTI_THREAD_ID_SYSTEM);
-	/* our buffers are zero when handed out: CUPTI need not clear them on the host's thread */
-	if (cupti.ActivitySetAttribute)
-		cupti.ActivitySetAttribute(CUPTI_ATTR_ZEROED_BUFFERS, &size, &zeroed);
-}
-
-/* Only the calls of cupti_cbid.def, when this version can choose; else the kinds whole, and the decoder chooses. A call counts as
- * recorded by CUPTI when one of its numbers could be enabled (no version knows all). */
-static void enable_apis(void)
-{
-	bool chosen = cupti.ActivityEnableRuntimeApi && cupti.ActivityEnableDriverApi;
-	bool runtime = true, driver = true;
-
-	if (chosen) {
-#define TRY_RUNTIME(number, call) \
-	if (!cupti.ActivityEnableRuntimeApi(number, 1)) \
-		api_records[CALL_##call] = true;
-#define TRY_DRIVER(number, call) \
-	if (!cupti.ActivityEnableDriverApi(number, 1)) \
-		api_records[CALL_##call] = true;
-#define CBID(domain, number, call) TRY_##domain(number, call)
-#include "shim/cupti_cbid.def"
-#undef CBID
-	}
-	chosen = chosen && api_records[CALL_cudaLaunchKernel] && api_records[CALL_cuLaunchKernel];
-	if (!chosen) {
-		runtime = !cupti.ActivityEnable(CUPTI_RUNTIME);
-		driver = !cupti.ActivityEnable(CUPTI_DRIVER);
-#define MARK_RUNTIME(call) api_records[CALL_##call] = runtime;
-#define MARK_DRIVER(call) api_records[CALL_##call] = driver;
-#define CBID(domain, number, call) MARK_##domain(call)
-#include "shim/cupti_cbid.def"
-#undef CBID
-	}
-	apis_active = runtime;
-}
-
-static int enable_kinds(void)
-{
-	int r = cupti.ActivityEnable(CUPTI_KERNEL);
-
-	if (r) {
-		note("CUPTI refuses kernel records", r);
-		return r;
-	}
-	r = cupti.ActivityEnable(CUPTI_MEMCPY);
-	if (!r)
-		cupti.ActivityEnable(CUPTI_MEMCPY_P2P);	/* gives nothing unless MEMCPY is on */
-	cupti.ActivityEnable(CUPTI_MEMSET);
-	cupti.ActivityEnable(CUPTI_OVERHEAD);
-	cupti.ActivityEnable(CUPTI_DEVICE);
-	enable_apis();
-	return 0;
-}
-
-static unsigned int wanted_buffers(void)
-{
-	const char *s = getenv("WHYIDLE_CUPTI_BUFFERS");
-	long n = s ? strtol(s, NULL, 10) : 0;
-
-	return n > 0 && n <= CUPTI_BUFFERS_MAX ? (unsigned int)n : CUPTI_BUFFERS_DEFAULT;
-}
-
-/* A tool that the driver will inject (nsys) needs CUPTI for itself, and comes after us. */
-static bool left_to_others(void)
-{
-	const char *tool = getenv("CUDA_INJECTION64_PATH"), *base;
-
-	if (config.gpu == CONFIG_GPU_ON || !tool || !*tool)
-		return false;
-	base = strrchr(tool, '/');
-	return strncmp(base ? base + 1 : tool, "libwhyidle", 10);
-}
-
 static void on_drain(struct pf_writer *w, uint64_t now_ns);
 static void on_exit_flush(void);
-static void on_fork_child(void);	/* all three: below */
+static void on_fork_child(void);
 
 static int bring_up(void)
 {
-	cupti_subscriber subscriber = NULL;
-	char why[128] = "";
-	int r;
+	int r = cupti_setup(&session, on_complete);
 
-	if (config.gpu == CONFIG_GPU_OFF) {
-		note("switched off by WHYIDLE_GPU=off", 0);
-		return -1;
-	}
-	if (left_to_others()) {
-		note("left to the tool of CUDA_INJECTION64_PATH (WHYIDLE_GPU=on takes it)", 0);
-		return -1;
-	}
-	r = cupti_find(&cupti, why, sizeof(why));
-	if (r) {
-		note(why, 0);
+	if (r)
 		return r;
-	}
-	r = cupti.GetVersion(&api_version);
-	if (r || api_version < CUPTI_OLDEST_API) {
-		snprintf(why, sizeof(why), "CUPTI API %u is older than %d (CUDA 11.0)", api_version, CUPTI_OLDEST_API);
-		note(r ? "cuptiGetVersion failed" : why, r);
-		return -1;
-	}
-	if (subscribe(&subscriber))
-		return -1;
-	if (cupti_buffers_init(wanted_buffers()) || cupti_write_init()) {
-		note("no memory for CUPTI's buffers", 0);
-		goto unsubscribe;
-	}
-	set_attributes();
-	r = cupti.ActivityRegisterCallbacks(cupti_buffers_request, on_complete);
-	if (r) {
-		note("cuptiActivityRegisterCallbacks failed", r);
-		goto unsubscribe;
-	}
-	if (enable_kinds())
-		goto unsubscribe;
-	cupti_clock_init(&cuda_clock, cupti.GetTimestamp ? cupti.GetTimestamp : NULL);
+	cupti_clock_init(&cuda_clock, session.f.GetTimestamp);
 	cupti_clock_sample(&cuda_clock);
 	owner_pid = sys_pid();
-	if (drain_hook(on_drain) || drain_on_exit(on_exit_flush))
-		goto unsubscribe;
-	drain_attr_str("whyidle.gpu", "cupti");
-	drain_attr_int("whyidle.gpu.cupti_api", api_version);
-	return 0;
-
-unsubscribe:
-	cupti.Unsubscribe(subscriber);
-	return -1;
+	return drain_hook(on_drain) || drain_on_exit(on_exit_flush) ? -1 : 0;
 }
 
 /* A call of a statically linked NCCL may come before anything of CUDA is loaded: then a later call tries again. */
@@ -307,7 +130,7 @@ void cupti_start_slow(void)
 
 bool cupti_records(enum call call)
 {
-	return atomic_load_explicit(&cupti_state, memory_order_acquire) == CUPTI_ACTIVE && apis_active && api_records[call];
+	return atomic_load_explicit(&cupti_state, memory_order_acquire) == CUPTI_ACTIVE && session.apis && session.records[call];
 }
 
 /* ---- its records */
@@ -317,8 +140,8 @@ static void read_buffer(struct pf_writer *w, uint8_t *buffer, size_t valid, uint
 	struct cupti_record r;
 	uint8_t *record = NULL;
 
-	while (valid && cupti.ActivityGetNextRecord(buffer, valid, &record) == CUPTI_OK) {
-		cupti_record_read(record, api_version, &r);
+	while (valid && session.f.ActivityGetNextRecord(buffer, valid, &record) == CUPTI_OK) {
+		cupti_record_read(record, session.version, &r);
 		cupti_write_add(w, &cuda_clock, &r, now, forced);
 		free(r.owned);		/* CUPTI leaves that to its client */
 	}
@@ -344,8 +167,8 @@ static bool flush(uint32_t flag)
 
 	if (atomic_exchange_explicit(&flushing, true, memory_order_acquire))
 		return false;
-	cupti.ActivityFlushAll(flag);
-	if (cupti.ActivityGetNumDroppedRecords && !cupti.ActivityGetNumDroppedRecords(NULL, 0, &dropped))
+	session.f.ActivityFlushAll(flag);
+	if (session.f.ActivityGetNumDroppedRecords && !session.f.ActivityGetNumDroppedRecords(NULL, 0, &dropped))
 		atomic_fetch_add_explicit(&library_dropped, dropped, memory_order_relaxed);
 	atomic_store_explicit(&flushing, false, memory_order_release);
 	return true;
