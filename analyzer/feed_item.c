@@ -135,6 +135,8 @@ static struct process *process_of(struct feed_file *f, struct timeline *tl, int 
 	if (f->head.ours) {
 		p = timeline_process(tl, f->head.host, f->head.pid ? f->head.pid : pid, f->family);
 		fill_attributes(p, &f->head);
+		/* the snapshot with which the file begins comes before anything says whose it is */
+		p->first_ns = p->last_ns = f->head.first_ns + f->offset_ns;
 		f->process = p;
 		return p;
 	}
