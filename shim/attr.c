@@ -14,6 +14,7 @@
 #define KEYS 64
 #define KEY_ROOM 48
 #define VALUE_ROOM 161
+#define TRIES 20000
 
 struct attr {
 	char key[KEY_ROOM];
@@ -26,11 +27,18 @@ static struct attr table[KEYS];
 static unsigned count;
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
-static void lock(void)
+/* Acquire and release pair with each other. It is held for a copy of 200 bytes only; who cannot have it for long (it interrupted
+ * the holder itself, in a signal handler) does without. */
+static bool lock(void)
 {
-	/* Acquire and release pair with each other. Writers hold it for a copy of 200 bytes. */
-	while (atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+	unsigned i;
+
+	for (i = 0; i < TRIES; i++) {
+		if (!atomic_flag_test_and_set_explicit(&busy, memory_order_acquire))
+			return true;
 		sys6(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+	}
+	return false;
 }
 
 static void unlock(void)
@@ -60,7 +68,8 @@ void drain_attr_int(const char *key, int64_t value)
 {
 	struct attr *a;
 
-	lock();
+	if (!lock())
+		return;
 	a = find(key);
 	if (a && (a->is_text || a->number != value)) {
 		a->number = value;
@@ -74,7 +83,8 @@ void drain_attr_str(const char *key, const char *value)
 {
 	struct attr *a;
 
-	lock();
+	if (!lock())
+		return;
 	a = find(key);
 	if (a && (!a->is_text || strncmp(a->text, value, VALUE_ROOM - 1) != 0)) {
 		struct text_out o = text_out(a->text, VALUE_ROOM);
@@ -93,7 +103,8 @@ void attr_write(struct pf_writer *w)
 	for (i = 0; i < KEYS; i++) {
 		struct attr a;
 
-		lock();
+		if (!lock())
+			return;
 		a = table[i];
 		a.dirty = a.dirty && i < count;
 		table[i].dirty = false;
@@ -111,7 +122,8 @@ void attr_all_again(void)
 {
 	unsigned i;
 
-	lock();
+	if (!lock())
+		return;
 	for (i = 0; i < count; i++)
 		table[i].dirty = true;
 	unlock();

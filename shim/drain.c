@@ -325,11 +325,12 @@ static int create_thread(void)
 static void start(void)
 {
 	uint32_t stopped = PULSE_STOPPED;
-	int saved = errno, rc;
+	int saved = errno, rc, cancel;
 
 	if (!drain_enabled() || !atomic_compare_exchange_strong(&pulse, &stopped, PULSE_STARTING))
 		return;
 	tls.guard++;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);	/* joining is a cancellation point, the host's call may be none */
 	if (ident.pid != sys_pid()) {
 		/* forked behind our back: the word was wiped, now the rest */
 		drain_fork_child();
@@ -345,6 +346,7 @@ static void start(void)
 		atomic_store_explicit(&pulse_on, false, memory_order_relaxed);
 		log_once(LOG_NO_THREAD, "no thread can be started here, nothing is recorded", -rc);
 	}
+	pthread_setcancelstate(cancel, NULL);
 	tls.guard--;
 	errno = saved;
 }
@@ -442,14 +444,16 @@ static bool hold(void)
 
 void drain_quiesce(void)
 {
-	int saved = errno;
+	int saved = errno, cancel;
 
 	tls.guard++;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	atomic_fetch_add(&holders, 1);
 	if (hold() && atomic_load(&joinable)) {
 		join();
 		atomic_store_explicit(&pulse_pending, true, memory_order_relaxed);
 	}
+	pthread_setcancelstate(cancel, NULL);
 	tls.guard--;
 	errno = saved;
 }

@@ -13,7 +13,8 @@
 
 #define MOST_SCHEDSTAT 64	/* descriptors kept open for CPU times */
 #define FOREIGN 256
-#define COMM_EVERY_NS 1000000000u
+#define COMM_FIRST_NS 500000000u	/* names are given soon after a thread's start */
+#define COMM_LAST_NS 16000000000u
 
 static struct lane *lanes;
 static unsigned open_schedstat;
@@ -75,8 +76,11 @@ void lane_open(struct pf_writer *w, struct lane *l, unsigned slot, int32_t tid, 
 		l->seq.id = DRAIN_SEQ_THREAD + slot;
 		l->seq.track_uuid = l->uuid;
 	}
-	if (fresh || now - l->comm_ns >= COMM_EVERY_NS) {
+	if (fresh || now - l->comm_ns >= l->comm_every_ns) {
 		l->comm_ns = now;
+		l->comm_every_ns = fresh ? COMM_FIRST_NS : l->comm_every_ns * 2;
+		if (l->comm_every_ns > COMM_LAST_NS)
+			l->comm_every_ns = COMM_LAST_NS;
 		if (name_changed(l) || fresh)
 			pf_thread_track(w, DRAIN_SEQ_PROCESS, l->uuid, ident.pid, tid, l->comm);
 	}

@@ -26,7 +26,7 @@ struct lane {
 	int32_t tid;			/* 0 = no thread here yet */
 	bool described;			/* descriptor written, sequence begun */
 	char comm[16];
-	uint64_t comm_ns;		/* when the name was last read */
+	uint64_t comm_ns, comm_every_ns;	/* when the name was last read; when it will be again, doubling */
 	uint64_t uuid;
 	uint64_t active_ns;		/* last event */
 	uint64_t dropped_seen;

@@ -23,7 +23,7 @@
 #include "shim/sys.h"
 #include "shim/thread.h"
 
-static atomic_bool started, ended;
+static atomic_bool started, ended, forked;
 
 static void fork_prepare(void)
 {
@@ -39,6 +39,7 @@ static void fork_child(void)
 {
 	drain_fork_child();
 	atomic_store_explicit(&ended, false, memory_order_relaxed);
+	atomic_store_explicit(&forked, true, memory_order_relaxed);
 }
 
 static void at_exit(int status, void *none)
@@ -87,7 +88,7 @@ void life_end(int status)
 		return;
 	tls.guard++;
 	drain_run_exit_list();
-	drain_attr_str("whyidle.end", "exit");
+	drain_attr_str("whyidle.end", atomic_load_explicit(&forked, memory_order_relaxed) ? "fork-child-exit" : "exit");
 	drain_attr_int("whyidle.end_status", status);
 	drain_flush(config.exit_ns);
 	tls.guard--;

@@ -64,7 +64,7 @@ def marks(t):
 
 def ended(t, how='exit', status=0):
     assert t.attributes.get('whyidle.end') == how, (t.path, t.attributes)
-    if how == 'exit':
+    if how != 'exec':
         assert t.attributes.get('whyidle.end_status') == status, t.attributes
     assert not t.open_slices(), t.open_slices()
 
@@ -81,7 +81,7 @@ def fork_during_calls():
     children = [t for t in r.traces if t.attributes['whyidle.end_status'] == 7]
     assert len(children) == 20
     for t in children:
-        ended(t, status=7)
+        ended(t, 'fork-child-exit', 7)
         assert marks(t) == (1, 1), t.slices
         assert all(int(s.args['bytes']) == 1 for s in t.slices)
 
@@ -230,6 +230,40 @@ def full_ring_drops_and_counts():
     assert a['whyidle.recorded'] + a['whyidle.dropped'] + a['whyidle.short'] >= 10000, a
 
 
+def short_calls_are_written_up_to_a_rate():
+    r = Run('flood', WHYIDLE_RING_KB='16384', WHYIDLE_THRESHOLD_US='1000000').go()
+    t = one(r)
+    assert r.rc == 0
+    a, seconds = t.attributes, (max(s.end for s in t.slices) - min(s.ts for s in t.slices)) / 1e9
+    assert a['whyidle.dropped'] == 0, a
+    assert a['whyidle.recorded'] <= 20000 * (seconds + 2), (a, seconds)
+    assert a['whyidle.recorded'] >= 20000, a
+    assert a['whyidle.recorded'] + a['whyidle.short'] >= 120000, a
+
+
+def a_row_of_tries_is_one_slice():
+    r = Run('spin').go()
+    t = one(r)
+    tries = int(r.out.split()[1])
+    rows = [s for s in t.named('recv') if 'n' in s.args]
+    assert len(rows) == 1, t.named('recv')
+    assert int(rows[0].args['n']) == tries + 1 and rows[0].args['bytes'] == '1', (rows, tries)
+    assert rows[0].dur >= 35 * MS, rows
+
+
+def ends_of_waits_are_kept():
+    r = Run('handoff', WHYIDLE_THRESHOLD_US='1000').go()
+    t = one(r)
+    posts, signals = t.named('sem_post'), t.named('pthread_cond_signal')
+    waits, conds = t.named('sem_wait'), t.named('pthread_cond_wait')
+    # the first ones teach the shim where libc counts waiters
+    assert len(posts) >= 30 and len(signals) >= 30, (len(posts), len(signals))
+    assert {s.args['target'] for s in posts} == {s.args['target'] for s in waits}
+    assert {s.args['target'] for s in signals} == {s.args['target'] for s in conds}
+    # those that nobody waited for are not written
+    assert len(posts) <= 60 and len(signals) <= 60, (len(posts), len(signals))
+
+
 def jumped_out_of_calls():
     r = Run('jumps').go()
     t = one(r)
@@ -308,7 +342,8 @@ def traces_are_private():
 TESTS = [fork_during_calls, threads_that_end_before_the_drain_looks, killed_in_the_middle, killed_in_a_call,
          killed_in_a_connect_that_nobody_answers,
          vfork_children_leave_no_trace, spawned, exec_makes_another_file, host_closes_everything, no_low_descriptor_is_taken,
-         file_size_limit, disk_full, no_session_directory, full_ring_drops_and_counts, jumped_out_of_calls, cancelled_in_calls,
+         file_size_limit, disk_full, no_session_directory, full_ring_drops_and_counts, short_calls_are_written_up_to_a_rate,
+         a_row_of_tries_is_one_slice, ends_of_waits_are_kept, jumped_out_of_calls, cancelled_in_calls,
          handlers_make_calls, fork_behind_our_back, alone_after_fork, quick_exit_is_an_end, dies_of_a_signal, off_is_off,
          traces_are_private]
 

@@ -11,6 +11,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
@@ -302,6 +303,97 @@ static int burst(void)
 	return 0;
 }
 
+/* More short pipe calls than are written one by one. */
+static int flood(void)
+{
+	int p[2], i;
+	char c;
+
+	if (pipe(p))
+		fail("pipe");
+	for (i = 0; i < 60000; i++)
+		if (write(p[1], "x", 1) != 1 || read(p[0], &c, 1) != 1)
+			fail("flood");
+	return 0;
+}
+
+static int pair[2];
+
+static void *late(void *none)
+{
+	sleep_ms(40);
+	send(pair[1], "x", 1, 0);
+	return none;
+}
+
+/* Asks without blocking until there is an answer, as NCCL does. */
+static int spin(void)
+{
+	long tries = 0;
+	pthread_t t;
+	char c;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) || pthread_create(&t, NULL, late, NULL))
+		fail("spin");
+	while (recv(pair[0], &c, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN)
+		tries++;
+	pthread_join(t, NULL);
+	printf("tries %ld\n", tries);
+	return 0;
+}
+
+static sem_t sem;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+static int turn;
+
+static void *waiter(void *none)
+{
+	int i;
+
+	for (i = 0; i < 50; i++)
+		sem_wait(&sem);
+	pthread_mutex_lock(&mutex);
+	for (i = 0; i < 50; i++) {
+		while (turn <= i)
+			pthread_cond_wait(&cond, &mutex);
+	}
+	pthread_mutex_unlock(&mutex);
+	return none;
+}
+
+/* A thread waits, another lets it go; and posts and signals that nobody waits for. */
+static int handoff(void)
+{
+	pthread_cond_t lonely = PTHREAD_COND_INITIALIZER;
+	pthread_t t;
+	sem_t own;
+	int i;
+
+	mark();
+	sem_init(&own, 0, 0);
+	sem_init(&sem, 0, 0);
+	for (i = 0; i < 100; i++) {
+		sem_post(&own);
+		pthread_cond_signal(&lonely);
+	}
+	sleep_ms(300);
+	pthread_create(&t, NULL, waiter, NULL);
+	for (i = 0; i < 50; i++) {
+		sleep_ms(3);
+		sem_post(&sem);
+	}
+	for (i = 0; i < 50; i++) {
+		sleep_ms(3);
+		pthread_mutex_lock(&mutex);
+		turn++;
+		pthread_cond_signal(&cond);
+		pthread_mutex_unlock(&mutex);
+	}
+	pthread_join(t, NULL);
+	return 0;
+}
+
 static sigjmp_buf out;
 
 static void jump(int sig)
@@ -475,7 +567,7 @@ int main(int argc, char **argv)
 	static const struct { const char *name; int (*run)(void); } modes[] = {
 		{ "fork-busy", fork_busy }, { "threads", threads }, { "endless", endless }, { "hang", hang }, { "hang-connect", hang_connect }, { "vfork", vfork_exec },
 		{ "spawn", spawn }, { "exec", exec_again }, { "close-all", close_all }, { "fds", fds }, { "small-files", small_files },
-		{ "many", many }, { "burst", burst }, { "jumps", jumps }, { "cancel", cancel }, { "signals", signals },
+		{ "many", many }, { "burst", burst }, { "flood", flood }, { "spin", spin }, { "handoff", handoff }, { "jumps", jumps }, { "cancel", cancel }, { "signals", signals },
 		{ "bare-fork", bare_fork }, { "alone", alone }, { "mark", one_mark }, { "quick", quick },
 	};
 	unsigned i;
