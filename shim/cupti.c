@@ -23,7 +23,7 @@
 #include "shim/sys.h"
 
 #define TRIES 16
-#define FLUSH_NS 1000000000u
+#define FLUSH_NS 100000000u		/* what a killed job may lose of its GPU records; each flush costs the drain thread, not the job */
 #define START_WAIT_NS 10000000000u
 
 _Atomic unsigned int cupti_state;
@@ -123,7 +123,7 @@ void cupti_start_slow(void)
 	} else {
 		until = now_ns() + START_WAIT_NS;
 		while (atomic_load_explicit(&cupti_state, memory_order_acquire) == CUPTI_STARTING && now_ns() < until)
-			sys_futex_wait(&cupti_state, CUPTI_STARTING, FLUSH_NS);
+			sys_futex_wait(&cupti_state, CUPTI_STARTING, 1000000000u);
 	}
 	errno = saved;
 }
