@@ -36,9 +36,9 @@ int drain_on_exit(void (*fn)(void));
 
 /* The uuid of the thread's track; writes its descriptor when that has not been done in this file. */
 uint64_t drain_thread_track(struct pf_writer *w, int64_t tid);
-/* Sequence ids: 1 the process, 2..0x7fff threads' calls (ours), 0x8000..0xffff free for hooks' per-thread sequences,
- * 0x10000.. device streams. */
-enum { DRAIN_SEQ_PROCESS = 1, DRAIN_SEQ_THREAD = 2, DRAIN_SEQ_HOOK = 0x8000, DRAIN_SEQ_DEVICE = 0x10000 };
+/* Sequence ids: 1 the process, 2..0x7ff threads' calls (ours), 0x800..0xfff free for hooks' per-thread sequences,
+ * 0x1000..0x3fff device streams. All below 16384: the id stands in every packet, and takes two bytes there, or one. */
+enum { DRAIN_SEQ_PROCESS = 1, DRAIN_SEQ_THREAD = 2, DRAIN_SEQ_HOOK = 0x800, DRAIN_SEQ_DEVICE = 0x1000 };
 /* The hook has written everything that ended before `ns` (MONOTONIC; UINT64_MAX = all): the watermark waits when that is more
  * than 2 s ago. One hook may use it. */
 void drain_settled(uint64_t ns);

@@ -80,7 +80,7 @@ int main(int argc, char **argv)
 	seq_process = (struct pf_seq){ .id = 1, .track_uuid = 0x100 };
 	seq_main = (struct pf_seq){ .id = 2, .track_uuid = 0x200 };
 	seq_worker = (struct pf_seq){ .id = 3, .track_uuid = 0x300 };
-	seq_gpu = (struct pf_seq){ .id = 0x10000, .track_uuid = 0x500 };
+	seq_gpu = (struct pf_seq){ .id = 0x1000, .track_uuid = 0x500 };
 	pf_trace_uuid(&w, 1, 2);
 	pf_clocks(&w, 1, t, t + 1700000000000000000, t);
 	pf_process_track(&w, 1, &(struct pf_process){ .uuid = 0x100, .pid = 100, .start_ns = t, .name = "python3", .argv = argvs, .argc = 2 });
