@@ -19,14 +19,20 @@ static bool between_processes(const struct moment *m)
 	return k == TARGET_IS_FILE && starts_with(moment_path(m), "/dev/shm/");
 }
 
+bool moment_fetches_batch(const struct timeline *tl, const struct moment *m)
+{
+	return moment_target(m) == TARGET_IS_UNIX && !m->loader && moment_on_waiter(m) && has_workers(tl, m->thread->process);
+}
+
 static bool claim(const struct timeline *tl, const struct moment *m, int64_t *until_ns)
 {
 	const struct batch *b = m->batch;
 
-	(void)tl;
 	*until_ns = m->end_ns;
-	if (!moment_idle(m) || !m->loader)
+	if (!moment_idle(m))
 		return false;
+	if (!m->loader)
+		return moment_fetches_batch(tl, m);
 	if (b && b->finished_ns && m->start_ns >= b->finished_ns)
 		return true;
 	cut_at_batch(m, until_ns);

@@ -55,6 +55,10 @@ bool moment_in_comm_setup(const struct timeline *tl, const struct moment *m);
 bool moment_wants_workers(const struct timeline *tl, const struct moment *m, int64_t *until_ns);
 /* ... is the awaited batch not begun because its worker is still starting? */
 bool moment_worker_starts(const struct moment *m);
+/* Has `p` had child processes that run its own program, as loader workers do? */
+bool has_workers(const struct timeline *tl, const struct process *p);
+/* The training thread fetches what a finished batch refers to from the worker that made it: descriptors of shared memory, over a local socket. */
+bool moment_fetches_batch(const struct timeline *tl, const struct moment *m);
 /* ... the worker reads storage or a data socket, by calls, mapped files or many calls too short to be recorded. */
 bool moment_on_storage(const struct timeline *tl, const struct moment *m);
 bool moment_on_remote(const struct timeline *tl, const struct moment *m);

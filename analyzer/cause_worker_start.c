@@ -40,6 +40,27 @@ static bool is_worker_process(const struct process *p)
 	return p->parent && p->parent->command && !strcmp(p->command, p->parent->command);
 }
 
+bool has_workers(const struct timeline *tl, const struct process *p)
+{
+	for (unsigned i = tl->nprocesses; p && i-- > 0;)
+		if (tl->processes[i]->parent == p && is_worker_process(tl->processes[i]))
+			return true;
+	return false;
+}
+
+/* Python joins a child by polling a pipe that the child holds open until it ends: nothing is ever read from it. */
+static bool polls_sentinel(const struct timeline *tl, const struct moment *m)
+{
+	const struct slice *s = m->call;
+
+	if (m->loader || moment_class(m) != CLASS_FD_WAIT || moment_target(m) != TARGET_IS_PIPE || !moment_on_waiter(m))
+		return false;
+	for (int n = 0; n < 8 && ++s < m->thread->calls + m->thread->ncalls; n++)
+		if (s->name->class == CLASS_FD_READ && s->target == m->call->target)
+			return false;
+	return has_workers(tl, m->thread->process);
+}
+
 static bool reaps_worker(const struct timeline *tl, const struct moment *m)
 {
 	const struct slice *s = m->waiter ? timeline_call_at(m->waiter, m->start_ns) : NULL;
@@ -66,7 +87,7 @@ static bool claim(const struct timeline *tl, const struct moment *m, int64_t *un
 			*until_ns = m->batch->started_ns;
 		return true;
 	}
-	return moment_class(m) == CLASS_PROC || reaps_worker(tl, m);
+	return moment_class(m) == CLASS_PROC || reaps_worker(tl, m) || polls_sentinel(tl, m);
 }
 
 static void *open_seen(void)

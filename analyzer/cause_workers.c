@@ -120,7 +120,7 @@ static void explain(void *state, const struct result *r, struct finding *f)
 	evidence_say_ranks(e, f);
 	evidence_say_rhythm(e, f);
 	finding_advice(f, "DataLoader(..., num_workers=%lld) (now %lld)", (long long)more, (long long)e->workers_seen);
-	if (e->cpus && more > e->cpus)
+	if (e->cpus && more > e->cpus && (e->cpu_ns + e->runnable_ns) * 5 > e->ns)
 		finding_advice(f, "only %lld CPUs are allowed: raise the job's CPU request too, where workers also compute", (long long)e->cpus);
 	finding_advice(f, "prefetch_factor smooths uneven batches, but does not make up for too few workers");
 }

@@ -139,7 +139,7 @@ static bool writes_out(const struct timeline *tl, const struct moment *m)
 
 	if (!moment_idle(m) || (!moment_writes(m) && !closes_written(m)))
 		return false;
-	if (m->loader && k != TARGET_IS_FILE)
+	if ((m->loader && k != TARGET_IS_FILE) || moment_fetches_batch(tl, m))
 		return false;	/* the loader's own pipes and requests */
 	if (k == TARGET_IS_TCP || k == TARGET_IS_UDP)
 		return !retry_is_comm(tl, m->thread ? m->thread->process : NULL, m->call->target);

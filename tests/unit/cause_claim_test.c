@@ -432,6 +432,26 @@ static void cause_of_the_pin_thread_is_the_handoff(void **state)
 	world_free(&l.w);
 }
 
+/* Joining workers and fetching shared memory from them look like waits for pipes and local sockets on the training thread. */
+static void cause_of_what_a_trainer_does_with_its_workers(void **state)
+{
+	struct loading l = loading(false);
+	struct thread *t = l.w.main[0];
+
+	(void)state;
+	add_call(&l.w, t, "poll", "pipe:[70]", 100 * MS, 110 * MS, -1, 0);	/* the sentinel of a child */
+	add_call(&l.w, t, "poll", "pipe:[71]", 120 * MS, 130 * MS, -1, 0);	/* something that is read then */
+	add_call(&l.w, t, "read", "pipe:[71]", 130 * MS, 130 * MS + 30 * US, 4, 0);
+	add_call(&l.w, t, "recvmsg", "unix:[72]", 140 * MS, 141 * MS, 4, 0);
+	add_call(&l.w, t, "write", "unix:[72]", 142 * MS, 143 * MS, 20, 0);
+	world_ready(&l.w);
+	assert_leaf(&l.w, idle(&l.w, t, 100 * MS, 110 * MS), LEAF_DATA_WORKER_START);
+	assert_leaf(&l.w, idle(&l.w, t, 120 * MS, 130 * MS), LEAF_HOST_LOCK);
+	assert_leaf(&l.w, idle(&l.w, t, 140 * MS, 141 * MS), LEAF_DATA_HANDOFF);
+	assert_leaf(&l.w, idle(&l.w, t, 142 * MS, 143 * MS), LEAF_DATA_HANDOFF);
+	world_free(&l.w);
+}
+
 static void cause_of_a_worker_that_is_starting(void **state)
 {
 	struct loading l = loading(false);
@@ -779,6 +799,7 @@ int main(void)
 		cmocka_unit_test(cause_of_a_worker_that_reads),
 		cmocka_unit_test(cause_after_the_batch_is_finished_is_the_handoff),
 		cmocka_unit_test(cause_of_the_pin_thread_is_the_handoff),
+		cmocka_unit_test(cause_of_what_a_trainer_does_with_its_workers),
 		cmocka_unit_test(cause_of_a_worker_that_is_starting),
 		cmocka_unit_test(cause_of_the_time_that_a_batch_queued_is_workers),
 		cmocka_unit_test(cause_workers_needs_cpus_for_them),
