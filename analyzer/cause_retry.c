@@ -174,7 +174,7 @@ static void explain(void *state, const struct result *r, struct finding *f)
 		finding_advice(f, "NCCL_SOCKET_IFNAME must name an interface that the other nodes can reach");
 	if (s->kind_ns[0] + s->kind_ns[1] + s->kind_ns[2])
 		finding_advice(f, "packets are lost between these hosts: check the link, its errors and drops (ethtool -S, nstat), MTU, and rate limits of the network or instance");
-	finding_advice(f, "it is not the loader, the batch size or the loss scaler: nothing in the script changes this");
+	finding_advice(f, "nothing in the script changes this part: not the loader, the batch size or the loss scaler's parameters");
 }
 
 static void close_seen(void *state)

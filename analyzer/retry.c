@@ -461,20 +461,6 @@ void retries_advance(struct retries *r, const struct timeline *tl)
 
 /* ---- asking ---- */
 
-bool retry_in_setup(const struct timeline *tl, const struct process *process, int64_t at_ns, int64_t *start_ns, int64_t *end_ns)
-{
-	const struct retries *r = tl->causes ? memory_of(tl)->retries : NULL;
-	const struct retry_setup *s = r ? retry_setups_find(&r->setups, process, at_ns) : NULL;
-
-	if (!s)
-		return false;
-	if (start_ns)
-		*start_ns = s->start_ns;
-	if (end_ns)
-		*end_ns = s->end_ns;
-	return true;
-}
-
 static bool takes_part(const struct collective *c, const struct process *p)
 {
 	for (unsigned i = 0; i < c->narrivals; i++)

@@ -45,7 +45,4 @@ bool retry_find(const struct timeline *tl, const struct collective *among, unsig
 /* Is `target` a connection between ranks (NCCL's by content, or its two ends belong to two recorded ranks)? */
 bool retry_is_comm(const struct timeline *tl, const struct process *process, const struct text *target);
 
-/* Was `process` inside an NCCL call that creates or connects a communicator at `at_ns`? Start and end of that call when given. */
-bool retry_in_setup(const struct timeline *tl, const struct process *process, int64_t at_ns, int64_t *start_ns, int64_t *end_ns);
-
 #endif
