@@ -142,8 +142,8 @@ static void set_class(struct fd_entry *e, enum fd_class c)
 	atomic_store_explicit(&e->since[FD_WRITES], 0, memory_order_relaxed);
 	atomic_store_explicit(&e->listed, 0, memory_order_relaxed);
 	atomic_store_explicit(&e->active, 0, memory_order_relaxed);
-	e->hello_len = 0;
-	e->peer_family = 0;
+	atomic_store_explicit(&e->hello_len, 0, memory_order_relaxed);
+	atomic_store_explicit(&e->peer_family, 0, memory_order_relaxed);
 }
 
 void fdtab_forget(int fd)
@@ -186,21 +186,30 @@ void fdtab_own(int fd)
 		set_class(e, FD_FILTERED);
 }
 
+static void set_peer(struct fd_entry *e, int family, uint16_t port, const void *address, size_t len)
+{
+	uint32_t words[4] = { 0 };
+	unsigned i;
+
+	memcpy(words, address, len);
+	for (i = 0; i < 4; i++)
+		atomic_store_explicit(&e->peer[i], words[i], memory_order_relaxed);
+	atomic_store_explicit(&e->peer_port, port, memory_order_relaxed);
+	atomic_store_explicit(&e->peer_family, (uint8_t)family, memory_order_release);	/* pairs with sought() in target.c */
+}
+
 void fdtab_connecting(struct fd_entry *e, const struct sockaddr *to, unsigned len)
 {
-	e->peer_family = 0;
 	if (to && len >= sizeof(struct sockaddr_in) && to->sa_family == AF_INET) {
 		const struct sockaddr_in *in = (const struct sockaddr_in *)to;
 
-		memcpy(e->peer, &in->sin_addr, 4);
-		e->peer_port = in->sin_port;
-		e->peer_family = AF_INET;
+		set_peer(e, AF_INET, in->sin_port, &in->sin_addr, 4);
 	} else if (to && len >= sizeof(struct sockaddr_in6) && to->sa_family == AF_INET6) {
 		const struct sockaddr_in6 *in = (const struct sockaddr_in6 *)to;
 
-		memcpy(e->peer, &in->sin6_addr, 16);
-		e->peer_port = in->sin6_port;
-		e->peer_family = AF_INET6;
+		set_peer(e, AF_INET6, in->sin6_port, &in->sin6_addr, 16);
+	} else {
+		atomic_store_explicit(&e->peer_family, 0, memory_order_relaxed);
 	}
 	atomic_store_explicit(&e->target, 0, memory_order_relaxed);
 }
@@ -215,28 +224,38 @@ static enum fd_role role_of(uint64_t magic, uint32_t type)
 	return type >= 1 && type <= 5 ? ROLE_NCCL_BOOTSTRAP : ROLE_OTHER;
 }
 
+static void keep(struct fd_entry *e, const void *first8)
+{
+	uint64_t word;
+
+	memcpy(&word, first8, 8);
+	atomic_store_explicit(&e->hello, word, memory_order_relaxed);
+}
+
 void fdtab_hello(struct fd_entry *e, enum fd_dir dir, const void *buf, size_t n)
 {
+	uint8_t len = atomic_load_explicit(&e->hello_len, memory_order_relaxed);
+	enum fd_role role = ROLE_OTHER;
 	uint32_t type;
 
-	if (!e->hello_len)
-		e->hello_dir = (uint8_t)dir;
-	if (e->hello_len == 0xff || dir != e->hello_dir || !n)
+	if (!len)
+		atomic_store_explicit(&e->hello_dir, (uint8_t)dir, memory_order_relaxed);
+	if (len == 0xff || dir != atomic_load_explicit(&e->hello_dir, memory_order_relaxed) || !n)
 		return;
-	if (e->hello_len == 0 && n == 8) {
-		memcpy(&e->hello, buf, 8);
-		e->hello_len = 8;
+	if (len == 0 && n == 8) {
+		keep(e, buf);
+		atomic_store_explicit(&e->hello_len, 8, memory_order_relaxed);
 		return;
 	}
-	if (e->hello_len == 8 && n == 4) {
+	if (len == 8 && n == 4) {
 		memcpy(&type, buf, 4);
-		atomic_store_explicit(&e->role, role_of(e->hello, type), memory_order_relaxed);
-	} else if (e->hello_len == 0 && n >= 12) {
-		memcpy(&e->hello, buf, 8);
+		role = role_of(atomic_load_explicit(&e->hello, memory_order_relaxed), type);
+	} else if (len == 0 && n >= 12) {
+		keep(e, buf);
 		memcpy(&type, (const char *)buf + 8, 4);
-		atomic_store_explicit(&e->role, e->hello == NCCL_NET_MAGIC ? role_of(e->hello, type) : ROLE_OTHER, memory_order_relaxed);
-	} else {
-		atomic_store_explicit(&e->role, ROLE_OTHER, memory_order_relaxed);
+		if (atomic_load_explicit(&e->hello, memory_order_relaxed) == NCCL_NET_MAGIC)
+			role = role_of(NCCL_NET_MAGIC, type);
 	}
-	e->hello_len = 0xff;
+	atomic_store_explicit(&e->role, role, memory_order_relaxed);
+	atomic_store_explicit(&e->hello_len, 0xff, memory_order_relaxed);
 }

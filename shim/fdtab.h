@@ -37,12 +37,13 @@ struct fd_entry {
 	_Atomic uint64_t target;	/* see target.c; counts while its generation is the present one */
 	_Atomic uint64_t since[2];	/* by enum fd_dir: start of the row of EAGAINs, 0 = the last try made progress */
 	_Atomic uint32_t tries[2];
-	uint64_t hello;			/* TCP: the connection's first 8 bytes ... */
-	uint8_t hello_len;		/* ... and how many of the first 12 have been seen, 0xff done */
-	uint8_t hello_dir;
-	uint8_t peer_family;		/* where a connect goes: the kernel tells only once it is there. AF_INET, AF_INET6, 0 unknown */
-	uint16_t peer_port;		/* network order, as the address */
-	uint8_t peer[16];
+	_Atomic uint64_t hello;		/* TCP: the connection's first 8 bytes ... */
+	_Atomic uint8_t hello_len;	/* ... and how many of the first 12 have been seen, 0xff done */
+	_Atomic uint8_t hello_dir;
+	/* Written by the thread that connects before the call; another reads them only of a connect that is under way. */
+	_Atomic uint8_t peer_family;		/* where a connect goes: the kernel tells only once it is there. AF_INET, AF_INET6, 0 unknown */
+	_Atomic uint16_t peer_port;		/* network order, as the address */
+	_Atomic uint32_t peer[4];
 };
 
 extern _Atomic(struct fd_entry *) fdtab __attribute__((visibility("hidden")));

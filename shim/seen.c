@@ -36,7 +36,7 @@ static void moved(struct seen *v, ssize_t result, const void *buf)
 {
 	if (v->class != FD_TCP)
 		return;
-	if (buf && v->e->hello_len != 0xff)
+	if (buf && atomic_load_explicit(&v->e->hello_len, memory_order_relaxed) != 0xff)
 		fdtab_hello(v->e, v->dir, buf, (size_t)result);
 	tcp_used(v->fd, v->e);
 }

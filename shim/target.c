@@ -69,16 +69,23 @@ static bool sought(const struct fd_entry *e, struct sockaddr_storage *ss)
 {
 	struct sockaddr_in *in = (struct sockaddr_in *)ss;
 	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ss;
+	uint8_t family = e ? atomic_load_explicit(&e->peer_family, memory_order_acquire) : 0;	/* pairs with set_peer */
+	uint32_t words[4];
+	uint16_t port;
+	unsigned i;
 
-	if (!e || !e->peer_family)
+	if (!family)
 		return false;
-	ss->ss_family = e->peer_family;
-	if (e->peer_family == AF_INET) {
-		memcpy(&in->sin_addr, e->peer, 4);
-		in->sin_port = e->peer_port;
+	for (i = 0; i < 4; i++)
+		words[i] = atomic_load_explicit(&e->peer[i], memory_order_relaxed);
+	port = atomic_load_explicit(&e->peer_port, memory_order_relaxed);
+	ss->ss_family = family;
+	if (family == AF_INET) {
+		memcpy(&in->sin_addr, words, 4);
+		in->sin_port = port;
 	} else {
-		memcpy(&in6->sin6_addr, e->peer, 16);
-		in6->sin6_port = e->peer_port;
+		memcpy(&in6->sin6_addr, words, 16);
+		in6->sin6_port = port;
 	}
 	return true;
 }

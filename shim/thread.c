@@ -133,10 +133,18 @@ void thread_recycle(struct thread *t)
 {
 	struct ring *r = atomic_load_explicit(&t->ring, memory_order_relaxed);
 
+	memset((char *)t + sizeof(t->state), 0, sizeof(*t) - sizeof(t->state));
+	atomic_store_explicit(&t->ring, r, memory_order_relaxed);
+	atomic_store_explicit(&t->state, THREAD_FREE, memory_order_release);	/* pairs with the claim */
+}
+
+static void drop_ring(struct thread *t)
+{
+	struct ring *r = atomic_load_explicit(&t->ring, memory_order_relaxed);
+
 	if (r)
 		sys_unmap(r, r->bytes);
-	memset((char *)t + sizeof(t->state), 0, sizeof(*t) - sizeof(t->state));
-	atomic_store_explicit(&t->state, THREAD_FREE, memory_order_release);	/* pairs with the claim */
+	atomic_store_explicit(&t->ring, NULL, memory_order_relaxed);
 }
 
 void thread_homeless(void)
@@ -158,8 +166,10 @@ void thread_fork_child(void)
 	for (i = 0; i < n; i++) {
 		struct thread *t = thread_at(i);
 
-		if (t && atomic_load_explicit(&t->state, memory_order_relaxed) != THREAD_FREE)
-			thread_recycle(t);
+		if (!t)
+			continue;
+		drop_ring(t);
+		thread_recycle(t);
 	}
 	atomic_store_explicit(&high, 0, memory_order_relaxed);
 	atomic_store_explicit(&homeless, 0, memory_order_relaxed);

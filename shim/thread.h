@@ -81,7 +81,7 @@ static inline struct ring *thread_ring(struct thread *t)
 struct thread *thread_at(unsigned index);
 unsigned thread_high(void);
 
-/* Drain: empties a DONE slot for reuse (its ring is unmapped). */
+/* Drain: frees a DONE slot. Its empty ring stays with it for the next thread: memory is bounded by the threads alive at once. */
 void thread_recycle(struct thread *t);
 
 /* Events lost because no slot or ring could be had. */
