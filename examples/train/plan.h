@@ -37,7 +37,7 @@ struct plan {
 	/* what goes wrong; ns where not said otherwise */
 	const char *injected[4];	/* leaves, NULL after the last */
 	const char *wait_leaf;		/* why a batch is late, NULL = no reason was injected */
-	double read_us;			/* one sample from the disk */
+	double read_us;			/* the disk's time for one sample */
 	double checkpoint_ms;		/* fsync of a checkpoint */
 	int64_t decode_cpu_ns, decode_sleep_ns, worker_start_ns, micro_host_ns;
 	double remote_rate;		/* bytes/s and connection */

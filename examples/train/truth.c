@@ -4,7 +4,8 @@
 //
 //  1. the collective that was at the head of the communication stream: before the last rank's had started, comm.late_peer. After that,
 //     without injected loss, comm.transfer. With it, what the collective takes without loss is comm.transfer, the excess comm.retry. What it takes
-//     without loss is the median over the same bucket's collectives of the run: bursts hit a minority of them;
+//     without loss is the median over the same bucket's collectives of the run: bursts hit a minority of them. Where a rank waits for another that
+//     is late because its collective before is still held up by losses, that is comm.retry too;
 //  2. else the first reason that the rank's own code noted for that time (waits for batches, allocation, checkpoint ...);
 //  3. else the stretch from the overflow check to the next forward pass of a skipped step: scaler.skip;
 //  4. else nobody: launch gaps, the healthy loop's own small bubbles. Counted as "other_ns".
@@ -106,6 +107,8 @@ static void take(struct rank_log *log, int leaf, struct span cut)
 			both.start_ns = cut.start_ns;
 		if (both.end_ns > cut.end_ns)
 			both.end_ns = cut.end_ns;
+		if (both.end_ns <= both.start_ns)
+			continue;
 		if (leaf >= 0)
 			book(log, leaf, both);
 		rest = (struct span){ both.end_ns, s->end_ns };
@@ -185,13 +188,18 @@ static void compute(struct rank_log *log)
 	}
 }
 
-static void collectives(const struct plan *p, struct rank_log *logs, int rank, const int64_t *arrived, int64_t sequences)
-{
-	struct rank_log *log = &logs[rank];
-	int64_t *took = malloc(((size_t)sequences + 1) * sizeof(*took)), usual[BUCKETS] = { 0 };
-	int late = leaf_index("comm.late_peer"), transfer = leaf_index("comm.transfer"), retry = leaf_index("comm.retry");
+/* When the losses held up a collective of this rank: what it took beyond the usual. */
+struct excess {
+	struct span *spans;
+	size_t count;
+};
 
-	if (!took)
+static struct excess excesses(const struct rank_log *log, const int64_t *arrived, int64_t sequences)
+{
+	int64_t *took = malloc(((size_t)sequences + 1) * sizeof(*took)), usual[BUCKETS] = { 0 };
+	struct excess e = { malloc(((size_t)sequences + 1) * sizeof(*e.spans)), 0 };
+
+	if (!took || !e.spans)
 		die("out of memory");
 	for (int bucket = 0; bucket < BUCKETS; bucket++) {
 		size_t n = 0;
@@ -205,16 +213,55 @@ static void collectives(const struct plan *p, struct rank_log *logs, int rank, c
 	free(took);
 	for (size_t i = 0; i < log->count; i++) {
 		const struct record *r = &log->records[i];
-		int64_t all, clean;
+		int64_t clean;
 
 		if (r->kind != RECORD_COMM)
 			continue;
-		all = arrived[r->what] < r->end_ns ? arrived[r->what] : r->end_ns;
-		clean = plan_injects(p, "comm.retry") && p->loss_burst_ns ? all + usual[r->what % BUCKETS] : r->end_ns;
-		take(log, late, (struct span){ r->start_ns, all });
-		take(log, transfer, (struct span){ all, clean < r->end_ns ? clean : r->end_ns });
-		take(log, retry, (struct span){ clean, r->end_ns });
+		clean = arrived[r->what] + usual[r->what % BUCKETS];
+		if (clean < r->end_ns)
+			e.spans[e.count++] = (struct span){ clean, r->end_ns };
 	}
+	return e;
+}
+
+static void collectives(const struct plan *p, struct rank_log *logs, const int64_t *arrived, int64_t sequences)
+{
+	int late = leaf_index("comm.late_peer"), transfer = leaf_index("comm.transfer"), retry = leaf_index("comm.retry");
+	struct excess *excess = calloc((size_t)p->world, sizeof(*excess));
+
+	if (!excess)
+		die("out of memory");
+	for (int rank = 0; rank < p->world && p->loss_burst_ns; rank++)
+		excess[rank] = excesses(&logs[rank], arrived, sequences);
+	for (int rank = 0; rank < p->world; rank++) {
+		struct rank_log *log = &logs[rank];
+
+		for (size_t i = 0; i < log->count; i++) {
+			const struct record *r = &log->records[i];
+			int64_t all;
+
+			if (r->kind != RECORD_COMM)
+				continue;
+			all = arrived[r->what] < r->end_ns ? arrived[r->what] : r->end_ns;
+			for (int other = 0; other < p->world; other++)
+				for (size_t k = 0; k < excess[other].count; k++) {
+					struct span s = excess[other].spans[k];
+
+					if (other != rank && s.start_ns < all && s.end_ns > r->start_ns)
+						take(log, retry, (struct span){ s.start_ns > r->start_ns ? s.start_ns : r->start_ns,
+										s.end_ns < all ? s.end_ns : all });
+				}
+			take(log, late, (struct span){ r->start_ns, all });
+		}
+		for (size_t k = 0; k < excess[rank].count; k++)
+			take(log, retry, excess[rank].spans[k]);
+		for (size_t i = 0; i < log->count; i++)
+			if (log->records[i].kind == RECORD_COMM)
+				take(log, transfer, (struct span){ log->records[i].start_ns, log->records[i].end_ns });
+	}
+	for (int rank = 0; rank < p->world; rank++)
+		free(excess[rank].spans);
+	free(excess);
 }
 
 static void causes(struct rank_log *log, bool skips)
@@ -324,9 +371,11 @@ void truth_write(const struct plan *p)
 			continue;
 		compute(log);
 		log->lost_ns += total(log);
-		collectives(p, logs, rank, arrived, sequences);
-		causes(log, false);
-		causes(log, true);
+	}
+	collectives(p, logs, arrived, sequences);
+	for (int rank = 0; rank < p->world; rank++) {
+		causes(&logs[rank], false);
+		causes(&logs[rank], true);
 	}
 	write_all_ranks(p, logs);
 	for (int rank = 0; rank < p->world; rank++) {

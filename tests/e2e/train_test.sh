@@ -42,7 +42,7 @@ cmp -s "$work/a" "$work/b" || bad 'a slow disk changed the losses'
 cmp -s "$work/a" "$work/c" && bad 'the seed does not matter'
 
 # Started by somebody else's launcher, as torchrun does.
-(RANK=1 LOCAL_RANK=1 WORLD_SIZE=2 "$train" --scenario healthy --steps 6 >/dev/null &
+(RANK=1 LOCAL_RANK=1 WORLD_SIZE=2 "$train" --scenario healthy --steps 6 --truth "$work/truth.json" >/dev/null &
 RANK=0 LOCAL_RANK=0 WORLD_SIZE=2 "$train" --scenario healthy --steps 6 --truth "$work/truth.json" >"$work/launched"
 status=$?
 wait

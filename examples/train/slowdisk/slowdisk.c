@@ -6,17 +6,22 @@
 // would take, asleep in a bare system call, then do the real call. Whatever is preloaded comes before it and sees a slow call,
 // as it would with a slow disk. Everything else costs one comparison, or a readlink where a directory is set.
 //
-//	SLOWDISK_DIR		directory, with an absolute path; unset = nothing is slow
-//	SLOWDISK_READ_US	latency of a read, us		SLOWDISK_READ_MBS	and its rate, MB/s (0 = no limit)
-//	SLOWDISK_WRITE_US	latency of a write		SLOWDISK_WRITE_MBS
-//	SLOWDISK_FSYNC_US	latency of an fsync
+// It is one disk, however many processes use it: what they ask for is served one after the other.
+//
+//	SLOWDISK_DIR		directory, with an absolute path; unset = nothing is slow. The disk's state is kept in its file .slowdisk
+//	SLOWDISK_READ_US	a read takes so long, us	SLOWDISK_READ_MBS	and its rate, MB/s (0 = no limit)
+//	SLOWDISK_WRITE_US	a write				SLOWDISK_WRITE_MBS
+//	SLOWDISK_FSYNC_US	an fsync: asleep, but others are served meanwhile
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <time.h>
@@ -28,6 +33,7 @@ static struct {
 	const char *dir;
 	size_t len;
 	double read_us, read_mbs, write_us, write_mbs, fsync_us;
+	_Atomic int64_t *busy_until;	/* shared by all processes, CLOCK_MONOTONIC ns */
 } disk;
 
 static double number(const char *name)
@@ -35,6 +41,30 @@ static double number(const char *name)
 	const char *text = getenv(name);
 
 	return text ? strtod(text, NULL) : 0;
+}
+
+/* Bare system calls: this may run in a constructor, before others are ready. Without the file each process has a disk of its own. */
+static void share(const char *dir)
+{
+	static _Atomic int64_t own;
+	char path[512];
+	size_t len = strlen(dir);
+	long fd, map;
+
+	disk.busy_until = &own;
+	if (len > sizeof(path) - sizeof("/.slowdisk"))
+		return;
+	memcpy(path, dir, len);
+	memcpy(path + len, "/.slowdisk", sizeof("/.slowdisk"));
+	fd = syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return;
+	if (!syscall(SYS_ftruncate, fd, sizeof(own))) {
+		map = syscall(SYS_mmap, NULL, sizeof(own), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		if (map != -1)
+			disk.busy_until = (void *)map;
+	}
+	syscall(SYS_close, fd);
 }
 
 /* The environment is read when the program says so (it may set it first), else at start. */
@@ -50,6 +80,8 @@ EXPORT __attribute__((constructor)) void slowdisk_configure(void)
 	disk.fsync_us = number("SLOWDISK_FSYNC_US");
 	disk.len = dir ? strlen(dir) : 0;
 	disk.dir = dir && *dir ? dir : NULL;
+	if (disk.dir && !disk.busy_until)
+		share(dir);
 }
 
 /* Decimal digits of fd behind "/proc/self/fd/": no stdio here, we may be anywhere. */
@@ -70,26 +102,37 @@ static bool on_disk(int fd)
 	return len > (long)disk.len && !memcmp(path, disk.dir, disk.len) && path[disk.len] == '/';
 }
 
-static void spend(double us, size_t bytes, double mbs)
+static void spend(double us, size_t bytes, double mbs, bool shared)
 {
 	struct timespec ts;
+	int64_t now, before, end;
 
 	if (mbs > 0)
 		us += (double)bytes / mbs;
 	if (us <= 0)
 		return;
-	ts.tv_sec = (time_t)(us / 1e6);
-	ts.tv_nsec = (long)((us - (double)ts.tv_sec * 1e6) * 1e3);
-	while (syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &ts, &ts) < 0 && errno == EINTR)
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	now = ts.tv_sec * 1000000000LL + ts.tv_nsec;
+	if (shared) {	/* waits its turn */
+		before = atomic_load_explicit(disk.busy_until, memory_order_relaxed);
+		do
+			end = (before > now ? before : now) + (int64_t)(us * 1e3);
+		while (!atomic_compare_exchange_weak_explicit(disk.busy_until, &before, end, memory_order_relaxed, memory_order_relaxed));
+	} else {
+		end = now + (int64_t)(us * 1e3);
+	}
+	ts.tv_sec = end / 1000000000;
+	ts.tv_nsec = end % 1000000000;
+	while (syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) < 0 && errno == EINTR)
 		;
 }
 
-static void slow(int fd, double us, size_t bytes, double mbs)
+static void slow(int fd, double us, size_t bytes, double mbs, bool shared)
 {
 	int err = errno;
 
 	if (on_disk(fd))
-		spend(us, bytes, mbs);
+		spend(us, bytes, mbs, shared);
 	errno = err;
 }
 
@@ -101,34 +144,34 @@ static void slow(int fd, double us, size_t bytes, double mbs)
 EXPORT ssize_t read(int fd, void *buf, size_t n)
 {
 	REAL(read);
-	slow(fd, disk.read_us, n, disk.read_mbs);
+	slow(fd, disk.read_us, n, disk.read_mbs, true);
 	return real(fd, buf, n);
 }
 
 EXPORT ssize_t pread(int fd, void *buf, size_t n, off_t at)
 {
 	REAL(pread);
-	slow(fd, disk.read_us, n, disk.read_mbs);
+	slow(fd, disk.read_us, n, disk.read_mbs, true);
 	return real(fd, buf, n, at);
 }
 
 EXPORT ssize_t pread64(int fd, void *buf, size_t n, off64_t at)
 {
 	REAL(pread64);
-	slow(fd, disk.read_us, n, disk.read_mbs);
+	slow(fd, disk.read_us, n, disk.read_mbs, true);
 	return real(fd, buf, n, at);
 }
 
 EXPORT ssize_t write(int fd, const void *buf, size_t n)
 {
 	REAL(write);
-	slow(fd, disk.write_us, n, disk.write_mbs);
+	slow(fd, disk.write_us, n, disk.write_mbs, true);
 	return real(fd, buf, n);
 }
 
 EXPORT int fsync(int fd)
 {
 	REAL(fsync);
-	slow(fd, disk.fsync_us, 0, 0);
+	slow(fd, disk.fsync_us, 0, 0, false);
 	return real(fd);
 }
