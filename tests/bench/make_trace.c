@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes a long trace of a made-up training process, to measure readers with: make_trace FILE SLICES.
+ * Writes a long trace of a made-up training process, to measure readers with: make_trace FILE SLICES [bare].
+ * bare: begin and end only, no targets, bytes or arrows: what the format itself costs.
  * One thread launches kernels back to back (a launch slice and the kernel it starts, joined by a flow id), waits for a batch of a worker every 100 kernels;
  * one worker thread reads files. Everything goes through trace/writer.h, as the shim's drain does.
  */
@@ -16,6 +17,7 @@ static int fd;
 static uint8_t block[1 << 20];
 static struct pf_seq seq_process, seq_main, seq_worker, seq_gpu;
 static uint64_t slices;
+static int bare;
 
 static int write_out(struct pf_writer *w)
 {
@@ -56,6 +58,8 @@ static void slice(struct pf_writer *w, struct pf_seq *s, uint32_t name, uint64_t
 	struct pf_arg args[2];
 	unsigned n = 0;
 
+	if (bare)
+		flow = end_flow = target = 0;
 	if (target) {
 		args[n++] = (struct pf_arg){ .key_iid = KEY_TARGET, .type = PF_ARG_STR_IID, .v.iid = target };
 		args[n++] = (struct pf_arg){ .key_iid = KEY_BYTES, .type = PF_ARG_INT, .v.i = bytes };
@@ -72,9 +76,10 @@ int main(int argc, char **argv)
 	uint64_t t = 1000000000, gpu_free = t, flow = 1;
 	const char *argvs[] = { "python3", "train.py" };
 
+	bare = argc > 3 && !strcmp(argv[3], "bare");
 	fd = argc > 1 ? open(argv[1], O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600) : -1;
 	if (fd < 0) {
-		fprintf(stderr, "usage: make_trace FILE SLICES\n");
+		fprintf(stderr, "usage: make_trace FILE SLICES [bare]\n");
 		return 2;
 	}
 	seq_process = (struct pf_seq){ .id = 1, .track_uuid = 0x100 };

@@ -7,13 +7,13 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export WHYIDLE_THRESHOLD_US=0
+# Every pread is to be recorded, however short.
 
 say() { printf '%-58s %14s   %s\n' "$1" "$2" "$3"; }
 pick() { awk -v k="$2" '$1 == k { print $2 }' "$1"; }
 calc() { awk "BEGIN { printf \"$1\", $2 }"; }
 # The shim, its ring large enough for a round: what is measured is recording, not dropping.
-shimmed() { WHYIDLE_DIR=$work/session WHYIDLE_RING_KB=1024 LD_PRELOAD=$BUILD/libwhyidle.so "$@"; }
+shimmed() { WHYIDLE_THRESHOLD_US=0 WHYIDLE_DIR=$work/session WHYIDLE_RING_KB=1024 LD_PRELOAD=$BUILD/libwhyidle.so "$@"; }
 
 say 'what' 'measured' 'budget'
 say '----' '--------' '------'
@@ -32,7 +32,10 @@ say 'added to a recv that returns EAGAIN, ns' \
 
 slices=$("$BUILD/tests/bench/make_trace" "$work/big.pftrace" "${SLICES:-4000000}")
 bytes=$(stat -c %s "$work/big.pftrace")
-say "bytes per slice, $slices slices of a training process" "$(calc %.1f "$bytes / $slices")" '<= 28 for a bare slice'
+bare=$("$BUILD/tests/bench/make_trace" "$work/bare.pftrace" 1000000 bare)
+say 'bytes per slice (begin and end)' "$(calc %.1f "$(stat -c %s "$work/bare.pftrace") / $bare")" '<= 28'
+say '  with arrows, targets and bytes, as in a training process' "$(calc %.1f "$bytes / $slices")" '(none)'
+rm -f "$work/bare.pftrace"
 
 # timed COMMAND... : seconds and peak KB of the fastest of three runs
 timed() {
