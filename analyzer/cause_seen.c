@@ -209,15 +209,25 @@ static int64_t larger(int64_t a, int64_t b)
 static void see_thread(struct evidence *e, const struct moment *m, int64_t ns)
 {
 	const struct process *whose = m->device ? m->device->process : m->waiter ? m->waiter->process : NULL;
-	char text[96];
 
-	if (whose)
-		tally_add(&e->ranks, process_label(whose), ns, 0, 0);
+	if (whose) {
+		if (whose != e->label_process) {
+			snprintf(e->rank_label, sizeof(e->rank_label), "%s", process_label(whose));
+			e->label_process = whose;
+		}
+		tally_add(&e->ranks, e->rank_label, ns, 0, 0);
+	}
 	if (!m->thread)
 		return;
-	snprintf(text, sizeof(text), "pid %d%s%s%s", m->thread->process->pid, m->thread->name && *m->thread->name ? " (" : "",
-		m->thread->name ? m->thread->name : "", m->thread->name && *m->thread->name ? ")" : "");
-	tally_add(&e->threads, text, ns, 0, 0);
+	if (m->thread != e->label_thread || m->thread->name != e->label_name) {
+		const char *name = m->thread->name && *m->thread->name ? m->thread->name : NULL;
+
+		snprintf(e->thread_label, sizeof(e->thread_label), "pid %d%s%s%s", m->thread->process->pid, name ? " (" : "", name ? name : "",
+			name ? ")" : "");
+		e->label_thread = m->thread;
+		e->label_name = m->thread->name;
+	}
+	tally_add(&e->threads, e->thread_label, ns, 0, 0);
 }
 
 static void see_folder(struct evidence *e, const char *path, int64_t ns, int64_t bytes, int64_t count)

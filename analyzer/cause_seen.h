@@ -44,6 +44,11 @@ struct evidence {
 	int64_t workers_seen, cpus;		/* the largest seen */
 	const struct thread *last_thread;	/* to count a call once */
 	int64_t last_call_ns;
+	/* the labels of the last moment: they mostly stay the same, and are costly to print */
+	const struct process *label_process;
+	const struct thread *label_thread;
+	const char *label_name;
+	char rank_label[48], thread_label[96];
 };
 void *evidence_open(void);
 void evidence_see(void *state, const struct timeline *tl, const struct moment *m);

@@ -25,7 +25,8 @@ struct steps {
 	struct take *takes;
 	size_t ntakes, takes_cap, take_at;
 	bool in_burst;
-	const struct text *yes, *no;	/* the last names that did and did not match */
+	uint8_t *memo;			/* by text id: 0 not asked yet, 1 no, 2 yes */
+	size_t nmemo;
 };
 
 const char *steps_rule_name(enum steps_kind kind)
@@ -59,15 +60,16 @@ void steps_take(struct steps *s, const struct thread *consumer, int64_t at_ns)
 
 static bool named(struct steps *s, const struct text *name, bool (*matches)(const struct steps *s, const char *name))
 {
-	bool yes;
+	if (name->id >= s->nmemo) {
+		size_t n = name->id + name->id / 2 + 64;
 
-	if (name == s->yes)
-		return true;
-	if (name == s->no)
-		return false;
-	yes = matches(s, name->text);
-	*(yes ? &s->yes : &s->no) = name;
-	return yes;
+		s->memo = mem_resize(s->memo, n, 1);
+		memset(s->memo + s->nmemo, 0, n - s->nmemo);
+		s->nmemo = n;
+	}
+	if (!s->memo[name->id])
+		s->memo[name->id] = matches(s, name->text) ? 2 : 1;
+	return s->memo[name->id] == 2;
 }
 
 static bool is_update(const struct steps *s, const char *name)
@@ -191,5 +193,6 @@ void steps_close(struct steps *s)
 		return;
 	free(s->lengths);
 	free(s->takes);
+	free(s->memo);
 	free(s);
 }

@@ -8,9 +8,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* One asks near where one asked before: from there the right place is bracketed in growing steps, then halved. */
 size_t timeline_call_index(const struct thread *t, int64_t at_ns)
 {
-	size_t lo = 0, hi = t->ncalls;
+	struct thread_node *n = (struct thread_node *)t;
+	size_t lo = 0, hi = t->ncalls, step = 4, from = n->hint < hi ? n->hint : hi;
+
+	if (from < hi && t->calls[from].start_ns < at_ns) {
+		for (lo = from + 1; lo + step < hi && t->calls[lo + step].start_ns < at_ns; step *= 4)
+			lo += step;
+		if (lo + step < hi)
+			hi = lo + step;
+	} else {
+		for (hi = from; hi > step && t->calls[hi - step].start_ns >= at_ns; step *= 4)
+			hi -= step;
+		if (hi > step)
+			lo = hi - step;
+	}
 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
@@ -20,7 +34,7 @@ size_t timeline_call_index(const struct thread *t, int64_t at_ns)
 		else
 			hi = mid;
 	}
-	return lo;
+	return n->hint = lo;
 }
 
 size_t timeline_op_index(const struct device *d, int64_t at_ns)
