@@ -226,6 +226,40 @@ static void cut_files_are_used_and_said(void **unused)
 	}
 }
 
+/* The window does not wait for ever for the end of a gap: its beginning is then unknown, the rest explained, the sums right. */
+static void gap_longer_than_the_window_still_sums(void **unused)
+{
+	struct result r;
+	struct sample *s = sample_open(in_dir("h.1.0.pftrace"), 1000, START, REAL);
+	uint64_t t = START + 100 * MS, flow = 1;
+	const struct window_result *w;
+
+	(void)unused;
+	sample_attributes(s, "h", "b", 1, 0);
+	sample_gpu(s);
+	for (int i = 0; i < 12; i++) {
+		sample_slice(s, &s->main, "cudaLaunchKernel", NULL, -1, t, t + 4000, flow);
+		sample_slice(s, &s->gpu, UPDATE, NULL, -1, t + 5000, t + MS, flow++);
+		t += MS;
+		/* in the middle, 300 s of reading, in many calls */
+		for (int k = 0; k < (i == 6 ? 30000 : 2); k++, t += 10 * MS) {
+			sample_slice(s, &s->main, "pread", "/data/x", 4096, t, t + 10 * MS - 1000, 0);
+			if (k % 100 == 0)
+				sample_snapshot(s, t, REAL + t);
+		}
+	}
+	sample_snapshot(s, t, REAL + t);
+	sample_close(s, "exit");
+	analyse_dir(&r);
+	w = &r.devices[0].windows[WINDOW_STEADY];
+	for (int i = 0; i < WINDOW_COUNT; i++)
+		sums_hold(&r.devices[0].windows[i]);
+	assert_true(w->longest_gap_ns > 299 * 1000 * (int64_t)MS);
+	assert_true(w->ledger_a[LEAF_DATA_STORAGE] > 100 * 1000 * (int64_t)MS);
+	assert_int_equal(w->ledger_a[LEAF_UNKNOWN] + w->ledger_a[LEAF_DATA_STORAGE] > 290 * 1000 * (int64_t)MS, 1);
+	result_free(&r);
+}
+
 static void put_file(const char *name, const char *text)
 {
 	FILE *f = fopen(in_dir(name), "w");
@@ -310,6 +344,7 @@ int main(void)
 		T(order_of_files_does_not_matter),
 		T(hosts_are_put_on_one_clock),
 		T(cut_files_are_used_and_said),
+		T(gap_longer_than_the_window_still_sums),
 		T(bad_inputs_are_refused_in_a_sentence),
 		T(trace_without_gpu_work_is_analysed_by_its_waits),
 	};
