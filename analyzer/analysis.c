@@ -14,6 +14,7 @@
 #include "analyzer/feed.h"
 #include "analyzer/findings.h"
 #include "analyzer/host.h"
+#include "analyzer/kineto.h"
 #include "analyzer/mem.h"
 #include "analyzer/timeline_build.h"
 
@@ -91,7 +92,7 @@ static bool learn_ops(struct learning *l, struct timeline *tl)
 			     o < d->nops && d->ops[o].start_ns < tl->complete_ns; o++)
 				steps_learn_op(l->devices[k].learner, &d->ops[o]);
 			l->devices[k].seen_ns = tl->complete_ns;
-			all = all && (steps_learned(l->devices[k].learner) || !d->nops);
+			all = all && (steps_learned(l->devices[k].learner) || !d->nops || tl->processes[i]->profiled);
 		}
 	return all;
 }
@@ -134,9 +135,16 @@ static int learn(const char *const *paths, unsigned npaths, struct learning *l, 
 }
 
 /* A device that appears later is taken to work like the others. */
-static struct steps_rule rule_for(const struct learning *l, unsigned process, int device)
+static struct steps_rule rule_for(const struct learning *l, const struct timeline *tl, unsigned process, int device)
 {
 	struct steps_rule rule = {.steady_ns = INT64_MIN};
+
+	/* a profiler's trace is a few steps, often of inference: marked, or not to be guessed at */
+	if (tl->processes[process]->profiled) {
+		rule.kind = tl->processes[process]->marked ? STEPS_MARK : STEPS_NONE;
+		rule.confidence = rule.kind == STEPS_NONE ? 0 : 1;
+		return rule;
+	}
 
 	for (size_t i = 0; i < l->n; i++)
 		if (l->devices[i].process == process && l->devices[i].device == device)
@@ -180,7 +188,7 @@ static void find_devices(struct engine *e)
 
 			if (d->priv || !d->nops)
 				continue;
-			rule = rule_for(e->learned, i, d->id);
+			rule = rule_for(e->learned, e->tl, i, d->id);
 			d->priv = device_run_open(e->tl, e->batches, &e->evidence, d, &rule);
 			e->devices = mem_more(e->devices, e->ndevices, &e->cap, sizeof(*e->devices));
 			e->devices[e->ndevices++] = d->priv;
@@ -402,8 +410,10 @@ int analysis_run(const char *const *paths, unsigned npaths, const struct analysi
 	memset(out, 0, sizeof(*out));
 	memset(err, 0, sizeof(*err));
 	err->code = ANALYSIS_EINPUT;
-	if (learn(paths, npaths, &learning, err->text, sizeof(err->text)) < 0)
+	if (learn(paths, npaths, &learning, err->text, sizeof(err->text)) < 0) {
+		kineto_forget();
 		return -1;
+	}
 	e.tl = timeline_new();
 	e.feed = feed_open(paths, npaths, e.tl, err->text, sizeof(err->text));
 	if (e.feed) {
@@ -424,6 +434,7 @@ int analysis_run(const char *const *paths, unsigned npaths, const struct analysi
 		free(e.devices);
 	}
 	feed_close(e.feed);
+	kineto_forget();
 	timeline_free(e.tl);
 	free(learning.devices);
 	free(learning.hosts);

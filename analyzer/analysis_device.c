@@ -30,6 +30,7 @@ struct device_run {
 	struct walk walk;
 	int64_t seen_ns, booked_ns;	/* operations that start before were looked at, booked */
 	bool any_op, last_op_said;
+	size_t marks;			/* of the timeline that were looked at */
 	int64_t skip_from_ns, skip_end_ns;	/* a skipped step whose next forward has not come; 0 none */
 	struct { struct thread *thread; int64_t n; } launchers[LAUNCHERS];
 };
@@ -118,6 +119,8 @@ struct device_run *device_run_open(const struct timeline *tl, const struct batch
 	d->scaler = scaler_open();
 	d->steps = steps_open(rule);
 	d->ledger = ledger_open(tl, evidence, start, rule->warm_steps, has_steps ? rule->steady_ns : INT64_MIN, has_steps);
+	if (device->process->profiled)
+		ledger_excerpt(d->ledger);
 	d->states = states_open(&calls, d, start);
 	d->seen_ns = d->booked_ns = INT64_MIN;
 	d->walk = (struct walk){.tl = tl, .batches = batches, .emit = on_moment, .ctx = d};
@@ -184,6 +187,9 @@ void device_run_advance(struct device_run *d)
 	int64_t complete = d->tl->complete_ns, to;
 	size_t i;
 
+	for (; d->marks < d->tl->nmarks && d->tl->marks[d->marks].at_ns < complete; d->marks++)
+		if (d->tl->marks[d->marks].thread->process == d->device->process)
+			steps_take(d->steps, d->tl->marks[d->marks].thread, d->tl->marks[d->marks].at_ns);
 	for (i = first_op(d, d->seen_ns); i < d->device->nops && d->device->ops[i].start_ns < complete; i++)
 		look(d, &d->device->ops[i]);
 	d->seen_ns = complete;

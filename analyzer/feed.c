@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 
 #include "analyzer/feed_file.h"
+#include "analyzer/kineto.h"
 #include "analyzer/mem.h"
 
 enum { HEAD_ITEMS = 1000000, FOREIGN_STRIDE = 65536 };
@@ -65,6 +66,24 @@ static void add_file(struct feed *f, const char *path, bool named)
 	f->files[f->nfiles++] = file;
 }
 
+/* A directory of a profiler's traces, as tensorboard_trace_handler makes it. */
+static void add_profiles(struct feed *f, DIR *d, const char *path)
+{
+	struct dirent *e;
+
+	rewinddir(d);
+	while ((e = readdir(d))) {
+		char *full;
+
+		if (!ends_in(e->d_name, ".json") && !ends_in(e->d_name, ".json.gz"))
+			continue;
+		full = mem_format("%s%s%s", path, ends_in(path, "/") ? "" : "/", e->d_name);
+		if (kineto_is_json(full))
+			add_file(f, full, false);
+		free(full);
+	}
+}
+
 static int add_directory(struct feed *f, const char *path, char *error, size_t len)
 {
 	DIR *d = opendir(path);
@@ -84,9 +103,13 @@ static int add_directory(struct feed *f, const char *path, char *error, size_t l
 		add_file(f, full, false);
 		free(full);
 	}
+	/* both may be recorded at once: then ours knows more, and together they would count everything twice */
+	if (f->nfiles == before)
+		add_profiles(f, d, path);
 	closedir(d);
 	if (f->nfiles == before) {
-		snprintf(error, len, "no trace (*.pftrace) in %s; name the session directory that `whyidle run` printed, or a trace file", path);
+		snprintf(error, len, "no trace (*.pftrace, or *.json, *.json.gz of PyTorch's profiler) in %s; name the session directory that `whyidle run` "
+			"printed, or trace files", path);
 		return -1;
 	}
 	return 0;
@@ -182,6 +205,28 @@ int feed_head(struct feed_file *f, struct pf_error *err)
 	return 0;
 }
 
+/* The head of a profiler's trace. Its clock is the real-time one, which is as good as a clock of its own: `boot` keeps it from being taken for a
+ * recorder's of the same host. */
+static int profile_head(struct feed_file *f, struct pf_error *err)
+{
+	struct feed_head *h = &f->head;
+	const struct kineto_head *k;
+
+	f->kineto = kineto_open(f->path, err->text, sizeof(err->text));
+	if (!f->kineto) {
+		err->code = PF_EOPEN;	/* the sentence says it all, the place too */
+		return -1;
+	}
+	k = kineto_head(f->kineto);
+	h->host = mem_copy(k->host);
+	h->boot = mem_copy("profiler");
+	h->pid = k->pid;
+	h->rank = k->rank;
+	h->local_rank = h->world_size = -1;
+	h->mono_ns = h->real_ns = h->first_ns = k->first_ns;
+	return 0;
+}
+
 /* Hosts are those that share a MONOTONIC clock: same boot, or same name when nothing else is known. */
 static bool same_clock(const struct feed_head *a, const struct feed_head *b)
 {
@@ -257,7 +302,7 @@ static int read_heads(struct feed *f, char *error, size_t len)
 		struct feed_file *file = f->files[i];
 		struct pf_error err = {0};
 
-		if (feed_head(file, &err) < 0) {
+		if ((kineto_is_json(file->path) ? profile_head(file, &err) : feed_head(file, &err)) < 0) {
 			snprintf(last, sizeof(last), "%s: %s", file->path, sentence(&err, room, sizeof(room)));
 			if (file->named) {
 				snprintf(error, len, "%s", last);
@@ -322,6 +367,8 @@ fail:
 
 static void finish_file(struct feed *f, struct feed_file *file)
 {
+	kineto_close(file->kineto);
+	file->kineto = NULL;
 	feed_show_open(file, f->tl, true);
 	feed_file_close(file);
 	file->done = file->size;
@@ -329,6 +376,23 @@ static void finish_file(struct feed *f, struct feed_file *file)
 	file->watermark_ns = INT64_MAX;
 	if (!file->head.ours)
 		f->totals.dropped += file->lost;
+}
+
+static void read_profile(struct feed *f, struct feed_file *file)
+{
+	if (file->state == FILE_WAITING) {
+		const struct kineto_head *k = kineto_head(file->kineto);
+
+		file->state = FILE_OPEN;
+		f->totals.events += k->events;
+		if (k->trouble)
+			warn(f, "%s: %s", file->path, k->trouble);
+	}
+	if (!kineto_read(file->kineto, f->tl, file->offset_ns, &file->watermark_ns)) {
+		if (kineto_failed(file->kineto))
+			warn(f, "%s: its sorted events could not be kept in the folder for temporary files; the report is not complete", file->path);
+		finish_file(f, file);
+	}
 }
 
 /* Reads `file` until its watermark moves or it ends. */
@@ -340,6 +404,10 @@ static void read_on(struct feed *f, struct feed_file *file)
 	char room[400];
 	int got;
 
+	if (file->kineto) {
+		read_profile(f, file);
+		return;
+	}
 	if (file->state == FILE_WAITING) {
 		file->reader = pf_reader_open(file->path, &err);
 		file->state = FILE_OPEN;
@@ -414,6 +482,7 @@ void feed_close(struct feed *f)
 		struct feed_file *file = f->files[i];
 
 		feed_file_close(file);
+		kineto_close(file->kineto);
 		free(file->path);
 		free(file->head.host);
 		free(file->head.boot);

@@ -47,6 +47,7 @@ struct feed_file {
 	bool named;			/* given by the user, not found in a directory */
 	enum { FILE_WAITING, FILE_OPEN, FILE_DONE } state;
 	struct pf_reader *reader;
+	struct kineto *kineto;		/* a profiler's trace, NULL = not one */
 	struct feed_head head;
 	uint64_t size, done;
 	int64_t offset_ns;		/* added to every time stamp */

@@ -156,7 +156,8 @@ static void add_finding(struct result *r, const struct seen *seen, enum leaf lea
 	f->worst_at_ns = sum.worst_at_ns;
 	f->worst_ns = sum.worst_ns;
 	f->gain_upper_bound = share;
-	if (sum.cause && sum.cause->explain)
+	/* nothing is collected outside of the steps: then there may be nothing to say but the amount */
+	if (sum.cause && sum.cause->explain && (sum.state || !sum.cause->open))
 		sum.cause->explain(sum.state, r, f);
 	if (!f->title)
 		f->title = mem_copy(leaf_meaning(leaf));

@@ -25,7 +25,7 @@ struct ledger {
 	struct ledger_evidence *evidence;
 	int64_t start_ns, pos_ns, see_from_ns;
 	unsigned warm_steps;
-	bool has_steps, span_begun;
+	bool has_steps, span_begun, excerpt;
 	int64_t span_start_ns, steady_start_ns, steady_end_ns;
 	int64_t steps;			/* step cuts passed */
 	int64_t since_scaler_ns;	/* compute since the last scaler cut */
@@ -66,6 +66,11 @@ struct ledger *ledger_open(const struct timeline *tl, struct ledger_evidence *ev
 	l->see_from_ns = see_from_ns;
 	l->has_steps = has_steps;
 	return l;
+}
+
+void ledger_excerpt(struct ledger *l)
+{
+	l->excerpt = true;
 }
 
 void ledger_cut(struct ledger *l, enum ledger_cut kind, int64_t at_ns)
@@ -183,7 +188,7 @@ static void carry(struct ledger *l, bool outside, bool steady)
 /* Without steps the time between the first and the last operation counts as inside. */
 static bool outside_now(const struct ledger *l)
 {
-	return l->has_steps ? l->steps == 0 : !l->span_begun;
+	return l->has_steps && !l->excerpt ? l->steps == 0 : !l->span_begun;
 }
 
 static bool steady_now(const struct ledger *l)
@@ -409,9 +414,10 @@ int ledger_close(struct ledger *l, int64_t end_ns, int64_t last_op_ns, struct wi
 
 void ledger_last_op(struct ledger *l, int64_t at_ns)
 {
-	bool training = l->has_steps && tail_is_training(l);
+	bool training;
 
 	next_cut(l);
+	training = l->has_steps && (l->excerpt || tail_is_training(l));
 	if (training)
 		l->steady_end_ns = at_ns;
 	carry(l, l->has_steps && !training, training && steady_now(l));

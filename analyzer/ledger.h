@@ -36,6 +36,10 @@ struct ledger_evidence {
 struct ledger *ledger_open(const struct timeline *tl, struct ledger_evidence *evidence, int64_t start_ns, unsigned warm_steps, int64_t see_from_ns,
 	bool has_steps);
 
+/* What is recorded is an excerpt of a run (a profiler's trace): no part of it between its first and last operation is before or after the steps. To be said
+ * before anything is booked. */
+void ledger_excerpt(struct ledger *l);
+
 /* Announces a cut; in order of time among cuts of all kinds up to a few, before time past it is booked. */
 void ledger_cut(struct ledger *l, enum ledger_cut kind, int64_t at_ns);
 /* Idle time in [a, b) belongs to a skipped step. In order of time. */

@@ -31,7 +31,7 @@ struct steps {
 
 const char *steps_rule_name(enum steps_kind kind)
 {
-	static const char *const names[] = { "", "scaler update", "batch wait", "optimizer kernels", "kernel sequence" };
+	static const char *const names[] = { "", "scaler update", "batch wait", "optimizer kernels", "kernel sequence", "profiler steps" };
 
 	return names[kind];
 }
@@ -47,7 +47,7 @@ struct steps *steps_open(const struct steps_rule *rule)
 
 void steps_take(struct steps *s, const struct thread *consumer, int64_t at_ns)
 {
-	if (s->rule.kind != STEPS_BATCH)
+	if (s->rule.kind != STEPS_BATCH && s->rule.kind != STEPS_MARK)
 		return;
 	if (s->take_at > 64 && s->take_at * 2 > s->ntakes) {
 		memmove(s->takes, s->takes + s->take_at, (s->ntakes - s->take_at) * sizeof(*s->takes));
@@ -114,6 +114,7 @@ static bool boundary(struct steps *s, const struct op *op, int64_t *at_ns)
 		*at_ns = op->end_ns;
 		return op->name->op == OP_COMPUTE && named(s, op->name, is_update);
 	case STEPS_BATCH:
+	case STEPS_MARK:
 		*at_ns = op->start_ns;
 		return op->launcher && after_take(s, op);
 	case STEPS_OPTIMIZER:

@@ -6,6 +6,7 @@
  *   scaler update      the loss scaler's update kernel, once per optimizer step, at its very end
  *   batch wait         the launching thread takes a batch; the step begins with what it launches next
  *   optimizer kernels  a burst of fused or foreach optimizer kernels
+ *   profiler steps     not learned: a profiler's trace says where its steps begin
  *   kernel sequence    a kernel that comes back after always the same number of others
  *
  * The scaler goes before the batch because its kernel is an event of the device itself; a batch is taken by the host, which may run ahead.
@@ -16,7 +17,7 @@
 #include "analyzer/result.h"
 #include "analyzer/timeline.h"
 
-enum steps_kind { STEPS_NONE, STEPS_SCALER, STEPS_BATCH, STEPS_OPTIMIZER, STEPS_KERNEL };
+enum steps_kind { STEPS_NONE, STEPS_SCALER, STEPS_BATCH, STEPS_OPTIMIZER, STEPS_KERNEL, STEPS_MARK };
 
 struct steps_rule {
 	enum steps_kind kind;
@@ -32,7 +33,7 @@ const char *steps_rule_name(enum steps_kind kind);	/* "" for STEPS_NONE */
 
 struct steps;
 struct steps *steps_open(const struct steps_rule *rule);
-/* A batch was taken by `consumer`. In order of time, before operations that start after it. */
+/* A batch was taken by `consumer` (STEPS_MARK: its step was marked to begin). In order of time, before operations that start after it. */
 void steps_take(struct steps *s, const struct thread *consumer, int64_t at_ns);
 /* The next operation in order of start. True: a step ends and the next one begins at *at_ns. */
 bool steps_op(struct steps *s, const struct op *op, int64_t *at_ns);

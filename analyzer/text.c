@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/kineto_call.h"
 #include "analyzer/mem.h"
 
 static bool begins(const char *s, const char *with)
@@ -41,6 +42,14 @@ static enum op_kind op_of(const char *s)
 	if (begins(s, "Memcpy") || begins(s, "Memset"))
 		return OP_COPY;
 	return OP_COMPUTE;
+}
+
+static enum range_kind range_of(const char *s)
+{
+	/* "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__" and its like; loaders of other kinds are taken to have workers */
+	if (!begins(s, "enumerate(DataLoader)#"))
+		return RANGE_NONE;
+	return strstr(s, "_SingleProcess") ? RANGE_LOADS : RANGE_WAITS_FOR_WORKERS;
 }
 
 static void grow(struct text_table *tt)
@@ -97,8 +106,11 @@ const struct text *text_intern(struct text_table *tt, const char *s, uint64_t sc
 	n->hash = hash;
 	n->t.text = mem_copy(s);
 	n->t.call = call_by_name(s, len);
+	if (n->t.call == CALL_NONE)
+		n->t.call = kineto_call(s);
 	n->t.class = call_class(n->t.call);
 	n->t.op = op_of(s);
+	n->t.range = range_of(s);
 	n->t.target = kind_of(s);
 	n->t.id = (uint32_t)tt->nall;
 	tt->slots[slot] = n;

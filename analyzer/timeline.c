@@ -302,6 +302,18 @@ void timeline_op(struct timeline *tl, struct device *d, const struct op *op)
 	d->nops++;
 }
 
+void timeline_mark(struct timeline *tl, const struct thread *t, int64_t at_ns)
+{
+	struct store *s = store_of(tl);
+	size_t at = tl->nmarks;
+
+	tl->marks = mem_more(tl->marks, tl->nmarks, &s->marks_cap, sizeof(*tl->marks));
+	for (; at && tl->marks[at - 1].at_ns > at_ns; at--)
+		tl->marks[at] = tl->marks[at - 1];
+	tl->marks[at] = (struct step_mark){t, at_ns};
+	tl->nmarks++;
+}
+
 void timeline_use_sample(struct thread *t, enum use_counter which, int64_t at_ns, int64_t value)
 {
 	struct use_series *u = &((struct thread_node *)t)->use[which];
@@ -593,6 +605,7 @@ void timeline_free(struct timeline *tl)
 	}
 	free(tl->processes);
 	free(tl->connections);
+	free(tl->marks);
 	text_free(&s->texts);
 	free(s->young.slots);
 	free(s->old.slots);

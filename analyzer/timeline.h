@@ -26,6 +26,9 @@ struct text {
 	enum call_class class;
 	enum op_kind { OP_NONE, OP_COMPUTE, OP_COMM, OP_COPY } op;	/* what it is as a GPU operation's name */
 	enum target_kind target;
+	/* an annotated stretch of a thread's time that is no call but says what it was for: PyTorch's own of taking a batch, which the thread makes by
+	 * itself or waits for workers to make */
+	enum range_kind { RANGE_NONE, RANGE_LOADS, RANGE_WAITS_FOR_WORKERS } range;
 	uint32_t id;
 };
 
@@ -77,6 +80,8 @@ struct process {
 	struct thread **threads; unsigned nthreads;
 	struct device **devices; unsigned ndevices;
 	int64_t dropped;
+	bool profiled;					/* a profiler's trace: an excerpt of a run, without files, sockets, waits, workers */
+	bool marked;					/* ... in which steps are marked */
 	void *priv;
 };
 
@@ -94,9 +99,12 @@ struct connection {			/* one TCP socket of one process */
 	void *priv;
 };
 
+struct step_mark { const struct thread *thread; int64_t at_ns; };	/* what the thread does from here on belongs to the next step */
+
 struct timeline {
 	struct process **processes; unsigned nprocesses;
 	struct connection **connections; unsigned nconnections;
+	struct step_mark *marks; size_t nmarks;		/* sorted by time, never evicted */
 	int64_t complete_ns;		/* everything before this time is in */
 	int64_t evicted_ns;		/* nothing that ended before this time is left */
 	bool finished;			/* all files read */

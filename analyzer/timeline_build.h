@@ -45,6 +45,9 @@ void timeline_call_end(struct timeline *tl, struct thread *t, const struct slice
 /* An operation; launcher and launch times are found through `flow`, or taken as given when flow is 0. */
 void timeline_op(struct timeline *tl, struct device *d, const struct op *op);
 
+/* A step begins, as the trace itself says. */
+void timeline_mark(struct timeline *tl, const struct thread *t, int64_t at_ns);
+
 enum use_counter { USE_CPU, USE_RUNQUEUE, USE_SHORT_FILE, USE_SHORT_SOCKET, USE_SHORT_OTHER, USE_FOLDED, USE_COUNTERS };
 void timeline_use_sample(struct thread *t, enum use_counter which, int64_t at_ns, int64_t value);
 void timeline_tcp(struct timeline *tl, struct connection *c, const struct tcp_sample *s);

@@ -79,7 +79,7 @@ struct store {
 	int64_t launches_since_ns;	/* when `young` was begun */
 	struct { uint64_t key; void *value; } *ids;	/* (kind, process, number) -> object */
 	size_t nids, ids_used;
-	size_t processes_cap, connections_cap;
+	size_t processes_cap, connections_cap, marks_cap;
 	struct slice *tmp_calls;	/* merge room */
 	size_t tmp_calls_cap;
 	struct op *tmp_ops;

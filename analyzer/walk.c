@@ -246,16 +246,29 @@ static void follow_wait(struct walk *w, struct thread *t, const struct slice *c,
 	emit(w, t, c, ACT_CALL, until, b, trail);
 }
 
+/* The annotated range of taking a batch around `c`, NULL = none. */
+static const struct slice *loader_range(const struct slice *c)
+{
+	while (c && c->name->range == RANGE_NONE)
+		c = c->up ? c - c->up : NULL;
+	return c;
+}
+
 static void follow_thread(struct walk *w, struct thread *t, int64_t a, int64_t b, struct trail *trail)
 {
 	while (a < b) {
 		const struct slice *c = timeline_call_at(t, a), *next = timeline_call_after(t, a + 1);
 		int64_t e = next ? min64(next->start_ns, b) : b;
+		const struct slice *range = loader_range(c);
 		struct trail here = *trail;
 
 		if (c)
 			e = min64(e, c->end_ns);
-		if (!c)
+		if (range)
+			here.loader = true;
+		if (range == c && c)
+			emit(w, t, c, c->name->range == RANGE_LOADS ? ACT_CPU : ACT_CALL, a, e, &here);
+		else if (!c)
 			emit_silence(w, t, a, e, &here);
 		else if (walk_is_wait(c))
 			follow_wait(w, t, c, a, e, &here);
