@@ -205,9 +205,9 @@ static void forward_in_pieces(struct trainer *t, const uint8_t *batch)
 		layers_forward(t, i * LAYERS / p->micro_batches, (i + 1) * LAYERS / p->micro_batches);
 		kernel_loss(t->compute, batch, p->batch_bytes, t->param, 4096, t->loss, 20000);
 		observe_end(t->compute, RECORD_COMPUTE, 0);
+		synced = now_ns();
 		CHECK(cudaMemcpyAsync(t->host_loss, t->loss, sizeof(float), cudaMemcpyDeviceToHost, t->compute));
 		CHECK(cudaStreamSynchronize(t->compute));
-		synced = now_ns();
 	}
 	burn_ns(p->micro_host_ns, (const uint8_t *)t->host_params, p->params);
 	observe_cause("sync.bubble", synced, now_ns());
@@ -296,6 +296,9 @@ static void scaler_step(struct trainer *t)
 	}
 	kernel_update_scale(t->compute, t->scale, t->tracker, t->found_inf, 2, 0.5, p->growth_interval);
 	observe_end(t->compute, RECORD_COMPUTE, 0);
+	/* A healthy loop's own bubble; that of a skipped step lasts until the next forward pass. */
+	if (!t->was_skipped)
+		observe_cause("sync.bubble", t->scaler_ns, now_ns());
 	t->skipped += t->was_skipped;
 	observe_collect();
 }

@@ -4,6 +4,7 @@
 # Every scenario of examples/train once: the injected cause must be found, with the right amount. SCENARIOS = a selection.
 # The machine may be busy with other things; a scenario that fails is tried once more before it counts.
 set -u
+[ -z "${SAN:-}" ] || { echo 'it measures time, which sanitizers distort'; exit 77; }
 here=$(dirname "$0")
 all='healthy slow-storage few-workers slow-decode remote-data pageable worker-churn late-peer slow-link packet-loss blocked-port
 overflow checkpoint item-sync tiny-kernels alloc mixed'
