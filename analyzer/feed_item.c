@@ -13,7 +13,7 @@
 
 enum key { K_UNSEEN, K_OTHER, K_target, K_bytes, K_errno, K_comm, K_seq, K_nranks, K_rank, K_peer, K_dtype, K_op, K_state, K_ca, K_rto,
 	K_backoff, K_retrans, K_dsack, K_acked, K_received, K_unacked, K_notsent, K_last_ack_ms, K_last_recv_ms, K_rtt_us, K_min_rtt_us,
-	K_rwnd_ms, K_snd_wnd, K_role };
+	K_rwnd_ms, K_snd_wnd, K_role, K_at };
 
 static enum key key_by_name(const char *s)
 {
@@ -21,7 +21,7 @@ static enum key key_by_name(const char *s)
 #define K(x) {#x, K_##x}
 		K(target), K(bytes), K(errno), K(comm), K(seq), K(nranks), K(rank), K(peer), K(dtype), K(op), K(state), K(ca), K(rto),
 		K(backoff), K(retrans), K(dsack), K(acked), K(received), K(unacked), K(notsent), K(last_ack_ms), K(last_recv_ms),
-		K(rtt_us), K(min_rtt_us), K(rwnd_ms), K(snd_wnd), K(role),
+		K(rtt_us), K(min_rtt_us), K(rwnd_ms), K(snd_wnd), K(role), K(at),
 #undef K
 	};
 
@@ -83,6 +83,21 @@ static const struct text *target_of(struct feed_file *f, struct timeline *tl, co
 	if (!slot)
 		return timeline_target(tl, p, copy);
 	return *slot = timeline_target(tl, p, copy);
+}
+
+static const struct text *at_of(struct feed_file *f, struct timeline *tl, const struct pf_annotation *a)
+{
+	const struct text **slot = a->v.s.id ? text_slot(&f->strings, &f->strings_cap, a->v.s.id) : NULL;
+	char copy[4200];
+	size_t len = a->v.s.len < sizeof(copy) - 1 ? a->v.s.len : sizeof(copy) - 1;
+
+	if (slot && *slot)
+		return *slot;
+	memcpy(copy, a->v.s.p, len);
+	copy[len] = '\0';
+	if (!slot)
+		return timeline_name(tl, copy);
+	return *slot = timeline_name(tl, copy);
 }
 
 static int64_t number(const struct pf_annotation *a)
@@ -257,6 +272,10 @@ static void read_args(struct feed_file *f, struct timeline *tl, const struct fee
 		case K_target:
 			if (a->type == PF_A_STRING)
 				o->s.target = target_of(f, tl, ft->process, a);
+			break;
+		case K_at:
+			if (a->type == PF_A_STRING)
+				o->s.at = at_of(f, tl, a);
 			break;
 		case K_bytes: o->s.bytes = number(a); break;
 		case K_errno: o->s.err = (int32_t)number(a); break;

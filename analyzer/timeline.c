@@ -273,6 +273,12 @@ void timeline_call_end(struct timeline *tl, struct thread *t, const struct slice
 		if (t->calls[i].end_ns != NS_OPEN || t->calls[i].name != s->name)
 			continue;
 		t->calls[i].end_ns = end_ns;
+		/* what is known only when it is over */
+		t->calls[i].bytes = s->bytes;
+		t->calls[i].err = s->err;
+		t->calls[i].at = s->at;
+		if (s->target)
+			t->calls[i].target = s->target;
 		if (i < n->dirty)
 			n->dirty = i;
 		call_known(tl, t, &t->calls[i]);

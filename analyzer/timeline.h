@@ -42,6 +42,7 @@ struct slice {				/* a call on a thread */
 	uint16_t depth;			/* 0 = outermost */
 	uint32_t up;			/* the enclosing call is that many slices before this one; 0 = none */
 	uint64_t flow;			/* 0 = none */
+	const struct text *at;		/* where the program was: "file:line in function < caller ..."; NULL = not told */
 	const struct nccl_info *nccl;	/* NULL = none */
 };
 

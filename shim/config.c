@@ -12,6 +12,7 @@
 struct config config = {
 	.threshold_ns = 20000,
 	.ring_bytes = 256 * 1024,
+	.stack_ns = 10000000u,
 	.exit_ns = 2000000000u,
 };
 
@@ -109,6 +110,7 @@ void config_read(void)
 	config.ring_bytes = power_of_two_below(number("WHYIDLE_RING_KB", 256, 65536) * 1024);
 	if (config.ring_bytes < 4096)
 		config.ring_bytes = 4096;
+	config.stack_ns = number("WHYIDLE_STACK_MS", 10, 3600000) * 1000000;
 	config.exit_ns = number("WHYIDLE_EXIT_MS", 2000, 600000) * 1000000;
 	if (gpu && strcmp(gpu, "on") == 0)
 		config.gpu = CONFIG_GPU_ON;

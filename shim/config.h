@@ -15,6 +15,7 @@ struct config {
 	char dir[512];			/* WHYIDLE_DIR made absolute: the host may change its directory */
 	uint64_t threshold_ns;		/* WHYIDLE_THRESHOLD_US, 20 */
 	uint32_t ring_bytes;		/* WHYIDLE_RING_KB, 256; a power of two */
+	uint64_t stack_ns;		/* WHYIDLE_STACK_MS, 10; 0 = no stacks */
 	uint64_t exit_ns;		/* WHYIDLE_EXIT_MS, 2000 */
 	enum config_gpu gpu;		/* WHYIDLE_GPU */
 };

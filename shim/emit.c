@@ -102,7 +102,7 @@ static void add_nccl(struct pf_arg *a, unsigned *n, const struct event_nccl *x)
 	add_unless_none(a, n, KEY_op, x->op);
 }
 
-static unsigned event_args(const struct event *e, const struct event_nccl *x, struct pf_arg *a)
+static unsigned event_args(const struct event *e, const union ring_place *x, struct pf_arg *a)
 {
 	unsigned n = 0;
 
@@ -111,8 +111,10 @@ static unsigned event_args(const struct event *e, const struct event_nccl *x, st
 		add_int(a, &n, KEY_bytes, e->bytes);
 	if (e->err)
 		add_int(a, &n, KEY_errno, e->err);
-	if (x)
-		add_nccl(a, &n, x);
+	if (e->kind == EVENT_CALL_NCCL)
+		add_nccl(a, &n, &x->nccl);
+	else if (e->kind == EVENT_CALL_STACK)
+		a[n++] = (struct pf_arg){ .key_iid = KEY_at, .type = PF_ARG_STR_IID, .v.iid = x->stack.at };
 	if (e->n > 1)
 		add_uint(a, &n, KEY_n, e->n);
 	return n;
@@ -133,7 +135,7 @@ static bool end_begun(struct lane *l, uint64_t serial)
 	return false;
 }
 
-static void write_event(struct pass *p, const struct event *e, const struct event_nccl *x)
+static void write_event(struct pass *p, const struct event *e, const union ring_place *x)
 {
 	struct pf_arg args[MOST_ARGS + 2];
 	struct pf_event ev = { .ts_ns = e->start_ns, .name_iid = e->call, .flow_id = e->flow_id, .args = args };
@@ -163,9 +165,9 @@ static bool drain_ring(struct pass *p, struct ring *r)
 
 	while (used) {
 		const struct event *e = &ring_peek(r, 0)->call;
-		unsigned places = e->kind == EVENT_CALL_NCCL ? 2 : 1;
+		unsigned places = e->kind == EVENT_CALL ? 1 : 2;
 
-		write_event(p, e, places == 2 ? &ring_peek(r, 1)->nccl : NULL);
+		write_event(p, e, places == 2 ? ring_peek(r, 1) : NULL);
 		ring_take(r, places);
 		used -= places;
 	}

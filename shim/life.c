@@ -3,7 +3,7 @@
  * The process's life as the shim sees it. Start, in this order; all of it may run twice and none of it starts a thread or
  * opens a file that stays open:
  *	1 settings from the environment	2 real functions	3 the key for ending threads	4 the table of descriptors
- *	5 identity		6 handlers of fork and exit	7 recording on
+ *	5 the interpreter, identity	6 handlers of fork and exit	7 recording on
  */
 #include "shim/life.h"
 
@@ -18,6 +18,7 @@
 #include "shim/fdtab.h"
 #include "shim/ident.h"
 #include "shim/pulse.h"
+#include "shim/pystack.h"
 #include "shim/quiesce.h"
 #include "shim/rows.h"
 #include "shim/sys.h"
@@ -58,6 +59,8 @@ void life_start(void)
 	rows_resolve();
 	thread_init();
 	fdtab_init();
+	if (config.stack_ns)
+		pystack_init();
 	ident_refresh();
 	pulse_init();
 	pthread_atfork(fork_prepare, fork_parent, fork_child);

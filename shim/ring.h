@@ -14,6 +14,7 @@
 enum event_kind {
 	EVENT_CALL,		/* alone */
 	EVENT_CALL_NCCL,	/* followed by a struct event_nccl in the next place */
+	EVENT_CALL_STACK,	/* followed by a struct event_stack in the next place */
 };
 
 /* 64 bytes, a cache line. */
@@ -40,9 +41,15 @@ struct event_nccl {
 	uint64_t spare[3];
 };
 
+struct event_stack {
+	uint32_t at;		/* number of the interned string that tells where the program was */
+	uint32_t spare[15];
+};
+
 union ring_place {
 	struct event call;
 	struct event_nccl nccl;
+	struct event_stack stack;
 };
 
 _Static_assert(sizeof(union ring_place) == 64, "an event is a cache line");

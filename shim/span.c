@@ -13,6 +13,7 @@
 #include "shim/config.h"
 #include "shim/drain.h"
 #include "shim/pulse.h"
+#include "shim/pystack.h"
 #include "shim/sys.h"
 #include "shim/target.h"
 #include "shim/thread.h"
@@ -235,10 +236,17 @@ static void fill_nccl(struct event_nccl *x, const struct span *s)
 	x->op = s->op;
 }
 
+/* Where the program waited, for a call that is written and waited long; 0 = not told. */
+static uint32_t stack_of(const struct span *s, uint64_t dur)
+{
+	return __builtin_expect(config.stack_ns && dur >= config.stack_ns && !s->nccl && !s->quiet, 0) ? pystack_here() : 0;
+}
+
 static void push(struct thread *t, const struct span *s, uint64_t end, int err)
 {
 	uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
-	unsigned places = s->nccl ? 2 : 1;
+	uint32_t stack = stack_of(s, end - s->start_ns);
+	unsigned places = s->nccl || stack ? 2 : 1;
 	struct ring *r;
 
 	/* A signal handler that interrupted a push must not push into the middle of it; one that jumped out of a push left a mark
@@ -254,6 +262,10 @@ static void push(struct thread *t, const struct span *s, uint64_t end, int err)
 		fill_event(&ring_place(r, 0)->call, s, end, err);
 		if (s->nccl)
 			fill_nccl(&ring_place(r, 1)->nccl, s);
+		if (stack) {
+			ring_place(r, 0)->call.kind = EVENT_CALL_STACK;
+			ring_place(r, 1)->stack.at = stack;
+		}
 		ring_push(r, places);
 		t->last_end_ns = end;
 	} else {
