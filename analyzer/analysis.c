@@ -323,6 +323,7 @@ static void fill_run(const struct engine *e, struct result *r)
 		if (p->command && !p->parent && (!root || p->first_ns < root->first_ns))
 			root = p;
 		r->dropped_events += p->dropped;
+		r->profiled |= p->profiled;
 		if (is_outer(p) && !p->end && p->cpus) {	/* cpus: only our recorder says it, and only it says how it ended */
 			r->cut = true;
 			r->cut_processes++;

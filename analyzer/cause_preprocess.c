@@ -10,7 +10,7 @@
 #include "analyzer/cause_words.h"
 #include "analyzer/mem.h"
 
-struct seen { struct evidence e; int64_t queued_ns; };
+struct seen { struct evidence e; int64_t queued_ns, own_ns, blind_ns; };
 
 static bool claim(const struct timeline *tl, const struct moment *m, int64_t *until_ns)
 {
@@ -32,8 +32,36 @@ static void see(void *state, const struct timeline *tl, const struct moment *m)
 	struct seen *s = state;
 
 	evidence_see(&s->e, tl, m);
+	if (m->call && m->call->name->range == RANGE_LOADS)
+		s->own_ns += m->end_ns - m->start_ns;
+	else if (m->call && m->call->name->range == RANGE_WAITS_FOR_WORKERS)
+		s->blind_ns += m->end_ns - m->start_ns;
 	if (m->batch && m->batch->queued_behind)
 		s->queued_ns += m->end_ns - m->start_ns;
+}
+
+/* From annotations only that a batch was waited for is known: not whether it was read or computed, nor what workers did. */
+static bool explain_annotated(struct seen *s, const struct result *r, struct finding *f)
+{
+	struct evidence *e = &s->e;
+	bool own = s->own_ns >= s->blind_ns;
+
+	if ((s->own_ns + s->blind_ns) * 2 < e->ns)
+		return false;
+	finding_title(f, own ? "%s waits %s while the training process makes its batches itself" : "%s waits %s for batches from the loader's workers",
+		words_waiter(r, true), words_ns(f->ns));
+	finding_evidence(f, own ? "all of it in the DataLoader's next batch (num_workers=0): while it reads and decodes, nothing is launched"
+		: "all of it in the DataLoader's next batch: the workers do not keep up");
+	finding_evidence(f, own ? "a profiler's trace does not say whether the batch was read or computed meanwhile; `whyidle run` does"
+		: "a profiler's trace does not say what the workers did meanwhile (reading, computing, too few of them); `whyidle run` does");
+	evidence_say_ranks(e, f);
+	evidence_say_rhythm(e, f);
+	if (own)
+		finding_advice(f, "DataLoader(..., num_workers=4 or more, persistent_workers=True): batches are then made beside the training");
+	else
+		finding_advice(f, "more workers (num_workers) while CPUs are free, prefetch_factor for uneven batches, a cheaper sample else");
+	finding_advice(f, "`whyidle run -- ...` tells storage, network, computing and too few workers apart");
+	return true;
 }
 
 static void explain(void *state, const struct result *r, struct finding *f)
@@ -44,6 +72,8 @@ static void explain(void *state, const struct result *r, struct finding *f)
 	int64_t wants_cpu_ns = e->cpu_ns + e->runnable_ns;
 	bool no_cpu = e->runnable_ns * 2 > e->ns || (e->cpus && evidence_needed(e) > e->cpus && wants_cpu_ns * 2 > e->ns);
 
+	if (explain_annotated(s, r, f))
+		return;
 	finding_title(f, "%s waits %s for workers that prepare samples%s", words_waiter(r, true), words_ns(f->ns), no_cpu ? ": no CPU left" : "");
 	finding_evidence(f, "%s on a CPU, %s waiting for one, %s elsewhere", words_share(e->cpu_ns, e->ns), words_share(e->runnable_ns, e->ns),
 		words_share(e->ns - e->cpu_ns - e->runnable_ns, e->ns));

@@ -253,6 +253,12 @@ static void acquit_communication(struct result *r, int64_t window_ns)
 
 	if (r->ranks < 2 && !retry_ns && !other_ns)
 		return;
+	/* who has not looked does not acquit */
+	if (r->profiled) {
+		if (!others)
+			acquit(r, mem_format("communication: %s of the time exposed, not your problem", amount_share(amount, share_of(other_ns, window_ns))));
+		return;
+	}
 	if (!retries && !others)
 		acquit(r, mem_format("communication: %s of the time exposed, %s retries, not your problem",
 			amount_share(amount, share_of(retry_ns + other_ns, window_ns)), retry_ns ? "hardly any" : "no"));
@@ -293,6 +299,10 @@ static void make_warnings(struct result *r)
 	if (r->cut)
 		warn_first(r, n++, mem_format("the run was cut: %u process%s ended without saying so (killed, or still running); up to their last "
 			"100 ms are missing", r->cut_processes, r->cut_processes == 1 ? "" : "es"));
+	/* what a healthy run does not have cannot have been missed */
+	if (r->profiled && r->ndevices && share_of(result_group_ns(r, GROUP_OTHER_COMM) + result_group_ns(r, GROUP_DATA), result_window_ns(r)) >= thresholds.note)
+		warn_first(r, n++, mem_format("a profiler's trace has no sockets, files or loader workers: communication retries were not looked for, and waiting "
+			"for data is not divided further (`whyidle run` records them)"));
 	if (unknown >= thresholds.unknown)
 		warn_first(r, n++, mem_format("%s of the time could not be explained", amount_share(amount, unknown)));
 }
@@ -356,6 +366,9 @@ static char *verdict_of_hosts(const struct result *r)
 		data_ns += r->host_only[i].data_wait_ns;
 		comm_ns += r->host_only[i].comm_wait_ns;
 	}
+	if (r->profiled)
+		return mem_format("no GPU work is in this profiler's trace, so nothing can be said of a GPU's idle time; the training %s waited %s of the time "
+			"for data", r->nhost_only == 1 ? "thread" : "threads", amount_share(data, share_of(data_ns, wall_ns)));
 	because = r->nfindings ? mem_format("; largest cause: %s, %s", leaf_name(r->findings[0].leaf), amount_share(most, r->findings[0].share))
 			       : mem_copy(", nothing to change");
 	out = mem_format("%sno GPU work was recorded; the training %s waited %s of the time for data%s%s%s", r->nfindings ? "" : "healthy: ",
@@ -373,5 +386,7 @@ char *result_verdict(const struct result *r)
 		return verdict_of_devices(r);
 	if (r->nhost_only && result_window_ns(r))
 		return verdict_of_hosts(r);
+	if (r->profiled)
+		return mem_copy("no GPU work is in this profiler's trace, so nothing can be said of a GPU's idle time");
 	return mem_copy("neither GPU work nor a training loop was found in what was recorded");
 }

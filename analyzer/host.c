@@ -195,6 +195,8 @@ static bool is_lost(const struct host_runs *h, const struct host_run *r, const s
 
 	(void)h;
 	(void)r;
+	if (s->name->range != RANGE_NONE)
+		return true;
 	switch (s->name->class) {
 	case CLASS_FD_WAIT:
 	case CLASS_SEM_WAIT:

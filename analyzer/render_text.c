@@ -316,7 +316,7 @@ int render_text(FILE *to, const struct result *r, const struct render_options *o
 	const struct out o = { .to = to, .color = opt->color };
 	bool judged = result_window_ns(r) > 0;
 
-	if (judged && !r->nfindings && !r->nwarnings && !opt->verbose) {
+	if (judged && !r->nfindings && !r->nwarnings && !opt->verbose && (r->ndevices || !r->profiled)) {
 		print_healthy(&o, r, opt);
 	} else {
 		print_verdict(&o, r);

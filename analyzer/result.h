@@ -89,6 +89,7 @@ struct result {
 	int hosts, processes, ranks;
 	const char *gpu;				/* "cupti" | "sim" | "none" */
 	char *gpu_note;					/* why none, or NULL */
+	bool profiled;					/* some of it is a profiler's trace: no sockets, files or loader workers */
 	bool cut;					/* some process ended without saying so */
 	unsigned cut_processes;
 	struct device_result *devices; unsigned ndevices;

@@ -122,20 +122,22 @@ void states_advance(struct states *s, const struct op *ops, size_t n, int64_t to
 	for (size_t i = 0; i < n; i++) {
 		const struct op *op = &ops[i];
 
-		if (op->end_ns <= op->start_ns || op->end_ns <= s->pos_ns)
+		/* one too short for the clock takes no time, but it ran: it ends a gap, and the next gap has its own reason */
+		if (op->end_ns <= op->start_ns ? op->start_ns < s->pos_ns : op->end_ns <= s->pos_ns)
 			continue;
 		run_until(s, op->start_ns);
 		if (s->gap_ns != INT64_MIN) {
 			const struct op *last = op;
 
 			for (size_t j = i + 1; j < n && ops[j].start_ns == op->start_ns; j++)
-				if (ops[j].end_ns > ops[j].start_ns && ops[j].launcher &&
-				    (!last->launcher || ops[j].launch_start_ns > last->launch_start_ns))
+				if (ops[j].launcher && (!last->launcher || ops[j].launch_start_ns > last->launch_start_ns))
 					last = &ops[j];
 			end_gap(s, op->start_ns > s->pos_ns ? op->start_ns : s->pos_ns, last);
 		}
 		if (op->end_ns > s->last_end_ns)
 			s->last_end_ns = op->end_ns;
+		if (op->end_ns <= op->start_ns)
+			continue;
 		if (op->name->op == OP_COMM)
 			add_running(&s->comm, op);
 		else if (op->name->op == OP_COPY)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/cause_moment.h"
 #include "analyzer/timeline_build.h"
 
 #define SYNC_WAITED_NS 20000
@@ -291,8 +292,20 @@ void walk_thread(struct walk *w, struct thread *t, int64_t a_ns, int64_t b_ns)
 
 /* ---- a gap ---- */
 
+/* A copy for which the caller waits. Asynchronous ones do not, unless the host's side is pageable. What it copied is known when the operation is. */
+static bool copy_blocks(const struct walk *w, const struct thread *t, const struct slice *s)
+{
+	const struct op *op;
+
+	if (!strstr(s->name->text, "Async"))
+		return true;
+	op = op_launched_by(w->base.device, t, s);
+	return !op || strstr(op->name->text, "Pageable") || !(strstr(op->name->text, "Pinned") || strstr(op->name->text, "Device -> Device") ||
+		strstr(op->name->text, "Memset"));
+}
+
 /* Did the host fall behind because a sync made it wait for a busy device? The device was busy until `a`. */
-static bool after_sync(const struct thread *t, int64_t a, int64_t b)
+static bool after_sync(const struct walk *w, const struct thread *t, int64_t a, int64_t b)
 {
 	const struct slice *s;
 	size_t i;
@@ -307,7 +320,7 @@ static bool after_sync(const struct thread *t, int64_t a, int64_t b)
 			return false;
 		if (s->end_ns < a - SYNC_JUST_BEFORE_NS || s->end_ns > b || s->end_ns - s->start_ns < SYNC_WAITED_NS)
 			continue;
-		if (s->name->class == CLASS_GPU_SYNC || (s->name->class == CLASS_GPU_COPY && a - s->start_ns >= SYNC_WAITED_NS))
+		if (s->name->class == CLASS_GPU_SYNC || (s->name->class == CLASS_GPU_COPY && a - s->start_ns >= SYNC_WAITED_NS && copy_blocks(w, t, s)))
 			return a - s->start_ns >= SYNC_WAITED_NS || s->end_ns < a;
 	}
 	return false;
@@ -325,7 +338,7 @@ void walk_gap(struct walk *w, int64_t a_ns, int64_t b_ns, const struct op *op, s
 	w->base.op = op;
 	w->base.waiter = t;
 	w->base.part = PART_HOST;
-	w->base.after_sync = after_sync(t, a_ns, b_ns);
+	w->base.after_sync = after_sync(w, t, a_ns, b_ns);
 	if (!t) {
 		emit(w, NULL, NULL, ACT_OFF_CPU, a_ns, b_ns, &trail);
 		return;

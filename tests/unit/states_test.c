@@ -78,6 +78,15 @@ static void brute(const struct op *ops, int n, int *state)
 	}
 }
 
+/* An operation too short for the clock parts two gaps. */
+static int ran_at(const struct op *ops, int n, int t)
+{
+	for (int i = 0; i < n; i++)
+		if (ops[i].start_ns == t && ops[i].end_ns == t)
+			return 1;
+	return 0;
+}
+
 static void split_equals_count_of_every_ns(void **unused)
 {
 	(void)unused;
@@ -118,7 +127,7 @@ static void split_equals_count_of_every_ns(void **unused)
 		states_finish(s, SPAN);
 		brute(ops, n, want);
 		for (int t = 0; t < SPAN; t++)
-			gaps += want[t] == 3 && (t == 0 || want[t - 1] != 3);
+			gaps += want[t] == 3 && (t == 0 || want[t - 1] != 3 || ran_at(ops, n, t));
 		if (seen.pos != SPAN || memcmp(want, seen.state, sizeof(want)))
 			fail_msg("seed %u", seed);
 		assert_int_equal(seen.gaps, gaps);
