@@ -76,7 +76,7 @@ COMMAND := $(O)/whyidle
 .PHONY: all
 all: $(SHIM) $(COMMAND)
 
-include $(wildcard examples/simgpu/*.mk examples/train/*.mk tests/*/*.mk)
+include $(wildcard examples/simgpu/*.mk examples/train/*.mk examples/amp/*.mk tests/*/*.mk)
 
 all: $(SIMGPU_LIBS) $(TRAIN_PROGS)
 
