@@ -166,6 +166,8 @@ static int64_t event_ns(cudaEvent_t event)
 
 void observe_collect(void)
 {
+	if (!seen.drained)
+		return;
 	for (size_t i = 0; i < seen.drained; i++) {
 		struct pending *p = &seen.pending[i];
 
