@@ -15,6 +15,7 @@
 #include "shim/cuda_kernels.h"
 #include "shim/cuda_resolve.h"
 #include "shim/cupti.h"
+#include "shim/scaler.h"
 #include "shim/span.h"
 #include "shim/strings.h"
 
@@ -56,6 +57,8 @@ static void begin(struct span *s, enum call call)
 {
 	enum call_class class = call_class(call);
 
+	if (call != CALL_cudaStreamSynchronize)
+		scaler_forget();
 	cupti_start();
 	if (cupti_records(call)) {
 		span_begin_quiet(s, call);
@@ -91,6 +94,9 @@ static void capture_kernel(struct span *s, const void *stub)
 #define CAP_NONE
 #define CAP_BYTES(n) s.bytes = (int64_t)(n);
 #define CAP_KERNEL(f) capture_kernel(&s, f);
+#define CAP_LAUNCH(f, args) capture_kernel(&s, f); if (!result) scaler_launched(&s, f, args);
+#define CAP_COPY(dst, src, n, kind, stream) s.bytes = (int64_t)(n); if (!result) scaler_copied(&s, dst, src, n, kind, stream);
+#define CAP_SYNC(stream) if (!result) scaler_synced(stream); scaler_forget();
 
 #define API(ret, name, call, params, args, capture) \
 	EXPORT ret name params; \
@@ -123,6 +129,7 @@ void __cudaRegisterFunction(void **handle, const char *stub, char *device_stub, 
 		real_function(SLOT___cudaRegisterFunction, __builtin_return_address(0));
 
 	cuda_kernels_add(stub, device_name);
+	scaler_register(stub, device_name);
 	if (real)
 		real(handle, stub, device_stub, device_name, thread_limit, tid, bid, block_dim, grid_dim, warp_size);
 }
@@ -137,7 +144,9 @@ int __cudaGetKernel(void **kernel, const void *stub)
 	if (!real)
 		return CUDA_SYMBOL_MISSING;
 	result = real(kernel, stub);
-	if (!result && kernel)
+	if (!result && kernel) {
 		cuda_kernels_add(*kernel, cuda_kernels_name(stub));
+		scaler_register(*kernel, cuda_kernels_name(stub));
+	}
 	return result;
 }

@@ -158,6 +158,48 @@ static void write_event(struct pass *p, const struct event *e, const union ring_
 	sums.recorded++;
 }
 
+static double double_of(uint64_t bits)
+{
+	double d;
+
+	memcpy(&d, &bits, sizeof(d));
+	return d;
+}
+
+/* What the words mean: trace/vocabulary.md. */
+static void write_note(struct pass *p, const struct event_note *e)
+{
+	static const char read_back[] = "scaler read-back", update[] = "scaler update";
+	bool is_update = e->what == NOTE_SCALE_UPDATE;
+	struct pf_arg a[MOST_ARGS];
+	struct pf_event ev = { .args = a };
+	float value;
+
+	ev.name_iid = is_update ? strings_intern(PF_NAMES, update, sizeof(update) - 1) : strings_intern(PF_NAMES, read_back, sizeof(read_back) - 1);
+	ev.ts_ns = e->start_ns + (is_update ? 0 : e->other);
+	add_uint(a, &ev.nargs, KEY_call_ns, e->call_ns);
+	if (!is_update)
+		add_uint(a, &ev.nargs, KEY_since_ns, e->other);
+	if (e->known) {
+		add_uint(a, &ev.nargs, KEY_address, e->address);
+		if (is_update) {
+			add_uint(a, &ev.nargs, KEY_found, e->other);
+			add_uint(a, &ev.nargs, KEY_result, e->address + (uint64_t)((int64_t)e->result_offset * 4));
+			a[ev.nargs++] = (struct pf_arg){ .key_iid = KEY_growth, .type = PF_ARG_DOUBLE, .v.d = double_of(e->growth_bits) };
+			a[ev.nargs++] = (struct pf_arg){ .key_iid = KEY_backoff, .type = PF_ARG_DOUBLE, .v.d = double_of(e->backoff_bits) };
+			add_int(a, &ev.nargs, KEY_interval, (int32_t)e->bits);
+		} else {
+			add_int(a, &ev.nargs, KEY_bytes, e->bytes);
+			add_uint(a, &ev.nargs, KEY_bits, e->bits);
+			memcpy(&value, &e->bits, sizeof(value));
+			if (e->bytes == 4 && value - value == 0)	/* for whoever reads the timeline; only what is finite */
+				a[ev.nargs++] = (struct pf_arg){ .key_iid = KEY_value, .type = PF_ARG_DOUBLE, .v.d = (double)value };
+		}
+	}
+	pf_instant(p->w, &p->lane->seq, strings_lookup(), &ev);
+	sums.recorded++;
+}
+
 static bool drain_ring(struct pass *p, struct ring *r)
 {
 	uint64_t used = ring_used(r);
@@ -165,9 +207,12 @@ static bool drain_ring(struct pass *p, struct ring *r)
 
 	while (used) {
 		const struct event *e = &ring_peek(r, 0)->call;
-		unsigned places = e->kind == EVENT_CALL ? 1 : 2;
+		unsigned places = e->kind == EVENT_CALL || e->kind == EVENT_NOTE ? 1 : 2;
 
-		write_event(p, e, places == 2 ? ring_peek(r, 1) : NULL);
+		if (e->kind == EVENT_NOTE)
+			write_note(p, &ring_peek(r, 0)->note);
+		else
+			write_event(p, e, places == 2 ? ring_peek(r, 1) : NULL);
 		ring_take(r, places);
 		used -= places;
 	}

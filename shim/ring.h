@@ -15,6 +15,7 @@ enum event_kind {
 	EVENT_CALL,		/* alone */
 	EVENT_CALL_NCCL,	/* followed by a struct event_nccl in the next place */
 	EVENT_CALL_STACK,	/* followed by a struct event_stack in the next place */
+	EVENT_NOTE,		/* a struct event_note, alone */
 };
 
 /* 64 bytes, a cache line. */
@@ -46,10 +47,24 @@ struct event_stack {
 	uint32_t spare[15];
 };
 
+struct event_note {
+	uint64_t start_ns, address, other;	/* other: read-back: since_ns; update: the flag's address */
+	uint64_t growth_bits, backoff_bits;
+	uint32_t call_ns, bits;			/* bits: of a read-back; the interval of an update */
+	uint32_t bytes;
+	int32_t result_offset;			/* of the new scale from the old one, where that is another place; in 4 bytes */
+	uint8_t what, known;			/* enum span_note_kind */
+	uint8_t kind;				/* where struct event has it */
+	uint8_t spare[5];
+};
+
+_Static_assert(sizeof(struct event_note) == 64 && offsetof(struct event_note, kind) == offsetof(struct event, kind), "told apart by kind");
+
 union ring_place {
 	struct event call;
 	struct event_nccl nccl;
 	struct event_stack stack;
+	struct event_note note;
 };
 
 _Static_assert(sizeof(union ring_place) == 64, "an event is a cache line");

@@ -277,6 +277,48 @@ static void push(struct thread *t, const struct span *s, uint64_t end, int err)
 		pulse_pushed(r, s->call);
 }
 
+static void fill_note(struct event_note *e, const struct span_note *n)
+{
+	bool update = n->kind == NOTE_SCALE_UPDATE;
+
+	*e = (struct event_note){
+		.start_ns = n->start_ns, .address = n->address, .other = update ? n->found : n->since_ns, .growth_bits = n->growth_bits,
+		.backoff_bits = n->backoff_bits, .call_ns = (uint32_t)n->call_ns, .bits = update ? (uint32_t)n->interval : n->bits, .bytes = n->bytes,
+		.result_offset = (int32_t)((int64_t)(n->result - n->address) / 4), .what = (uint8_t)n->kind, .known = n->known, .kind = EVENT_NOTE,
+	};
+	if (!update || !n->known)
+		e->result_offset = 0;
+}
+
+void span_note(const struct span_note *note)
+{
+	uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+	struct thread *t = thread_slot();
+	struct ring *r;
+
+	if (!t) {
+		thread_homeless();
+		return;
+	}
+	if (tls.pushing && tls.pushing > frame) {	/* as in push() */
+		bump(&t->dropped, 1);
+		return;
+	}
+	tls.pushing = frame;
+	atomic_signal_fence(memory_order_seq_cst);
+	r = thread_ring(t);
+	if (r && ring_has_room(r, 1)) {
+		fill_note(&ring_place(r, 0)->note, note);
+		ring_push(r, 1);
+	} else {
+		bump(&t->dropped, 1);
+	}
+	atomic_signal_fence(memory_order_seq_cst);
+	tls.pushing = 0;
+	if (r)
+		pulse_pushed(r, CALL_NONE);
+}
+
 static void settle(struct thread *t, struct span *s, uint64_t end, int err)
 {
 	uint64_t dur = end - s->start_ns;

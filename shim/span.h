@@ -79,6 +79,21 @@ void span_name_target(struct span *s);
 /* Leaves an opened span without a trace. */
 void span_cancel(struct span *s);
 
+/* Something seen at a call that is not the call itself: an instant on the thread's track. What the fields mean for each kind: scaler.c, and
+ * trace/vocabulary.md. */
+struct span_note {
+	enum span_note_kind { NOTE_READ_BACK, NOTE_SCALE_UPDATE } kind;
+	bool known;		/* the values below are */
+	uint64_t start_ns, call_ns;	/* the copy's or launch's call */
+	uint64_t since_ns;	/* from start_ns to the return of the synchronisation */
+	uint64_t address;	/* device: read from; the scale */
+	uint64_t found, result;
+	uint64_t growth_bits, backoff_bits;	/* of doubles */
+	uint32_t bits, bytes;	/* read back */
+	int32_t interval;
+};
+void span_note(const struct span_note *note);
+
 /* True when this thread is inside the shim or one of the shim's own threads: wrappers then only call the real function. */
 bool span_guarded(void);
 

@@ -17,7 +17,8 @@
 #define STRINGS_KEYS(K) \
 	K(target) K(bytes) K(errno) K(comm) K(seq) K(nranks) K(rank) K(peer) K(root) K(dtype) K(op) K(n) \
 	K(state) K(ca) K(rto) K(backoff) K(retrans) K(dsack) K(acked) K(received) K(unacked) K(notsent) \
-	K(last_ack_ms) K(last_recv_ms) K(rtt_us) K(min_rtt_us) K(rwnd_ms) K(snd_wnd) K(role) K(at)
+	K(last_ack_ms) K(last_recv_ms) K(rtt_us) K(min_rtt_us) K(rwnd_ms) K(snd_wnd) K(role) K(at) \
+	K(address) K(value) K(bits) K(since_ns) K(call_ns) K(found) K(result) K(growth) K(interval)
 
 enum strings_key {
 	KEY_NONE,
