@@ -13,6 +13,7 @@
 #include "analyzer/cause.h"
 #include "analyzer/cli.h"
 #include "analyzer/feed.h"
+#include "analyzer/kineto.h"
 #include "analyzer/mem.h"
 #include "analyzer/merge.h"
 #include "analyzer/timeline_build.h"
@@ -138,14 +139,22 @@ static int merge_files(struct merge *m, const struct cli *cli)
 	for (size_t i = 0; f && i < feed_nfiles(f) && rc == EXIT_DONE; i++) {
 		int64_t offset_ns;
 		const char *path = feed_path(f, i, &offset_ns);
-		int got = merge_file(m, path, offset_ns, why);
+		int got;
 
+		if (kineto_is_json(path)) {
+			snprintf(why, sizeof(why), "%s is a profiler's trace: annotate puts recordings of `whyidle run` together; https://ui.perfetto.dev opens it as it is",
+				path);
+			rc = complain(why);
+			break;
+		}
+		got = merge_file(m, path, offset_ns, why);
 		if (got < 0)
 			rc = complain(why);
 		else if (got > 0)
 			fprintf(stderr, "whyidle: %s; what came before it is in\n", why);
 	}
 	feed_close(f);
+	kineto_forget();
 	timeline_free(tl);
 	return rc;
 }

@@ -281,7 +281,7 @@ static void print_acquittals(const struct out *o, const struct result *r)
 
 /* ---- where to look */
 
-static void print_timeline(const struct out *o, const struct render_options *opt)
+static void print_timeline(const struct out *o, const struct result *r, const struct render_options *opt)
 {
 	const char *quote;
 	char *shown;
@@ -291,7 +291,9 @@ static void print_timeline(const struct out *o, const struct render_options *opt
 	shown = clean_text(opt->shown);		/* a path is never broken over lines: it is there to be copied */
 	fprintf(o->to, "\nTimeline: %s\n", shown);
 	quote = shown[strcspn(shown, " \t'\"$&;()")] ? "'" : "";
-	if (opt->several)
+	if (opt->several && r->profiled)
+		fprintf(o->to, "  open one of them at https://ui.perfetto.dev (Open trace file)\n");
+	else if (opt->several)
 		fprintf(o->to, "  one .pftrace per process, for https://ui.perfetto.dev; all in one, with causes as tracks:\n"
 			"  whyidle annotate %s%s%s -o timeline.pftrace\n", quote, shown, quote);
 	else
@@ -331,7 +333,7 @@ int render_text(FILE *to, const struct result *r, const struct render_options *o
 		print_acquittals(&o, r);
 		if (opt->verbose)
 			render_detail(&o, r);
-		print_timeline(&o, opt);
+		print_timeline(&o, r, opt);
 	}
 	return fflush(to) || ferror(to) ? -1 : 0;
 }

@@ -169,7 +169,7 @@ int report_produce(const struct cli *cli, const char *const *paths, unsigned npa
 int cmd_report(const struct cli *cli)
 {
 	if (!cli->noperands) {
-		fprintf(stderr, "whyidle: report needs a session directory or .pftrace files: whyidle report PATH\n");
+		fprintf(stderr, "whyidle: report needs a session directory, .pftrace files or a profiler's traces: whyidle report PATH\n");
 		return EXIT_USAGE;
 	}
 	if (report_check_options(cli))

@@ -90,6 +90,8 @@ def made_here():
     check("traceEvents" in run("foreign.json", text=True, rc=3), "foreign JSON is refused in a sentence")
     write("deep.json", '{"x": ' + "[" * 100000)
     check("nested deeper" in run("deep.json", text=True, rc=3), "deep nesting is refused in a sentence")
+    p = subprocess.run([WHYIDLE, "annotate", "a.json", "-o", "out.pftrace"], capture_output=True, text=True, timeout=60)
+    check(p.returncode == 3 and "a profiler's trace" in p.stderr, f"annotate says what it does not do: {p.stderr}")
     cpu = {"traceEvents": [event("cpu_op", "aten::mm", 5, 5, 100, 50)]}
     write("cpu.json", cpu)
     out = run("cpu.json", text=True)
