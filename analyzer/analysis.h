@@ -12,6 +12,7 @@
 
 struct device;
 struct moment;
+struct scaler_step;
 
 /* Follows the analysis while it goes on, for whoever draws it. Any function may be NULL. In order of time per device. */
 struct analysis_watch {
@@ -22,6 +23,8 @@ struct analysis_watch {
 	void (*step)(void *ctx, const struct device *d, int64_t at_ns);
 	/* The overflow check of a step ended at `at_ns` and made it be skipped. */
 	void (*skip)(void *ctx, const struct device *d, int64_t at_ns);
+	/* A check of the loss scaler was decided; a little late where it takes others to compare with. */
+	void (*check)(void *ctx, const struct device *d, const struct scaler_step *step);
 	void *ctx;
 };
 

@@ -143,6 +143,21 @@ static void count_launcher(struct device_run *d, struct thread *t)
 	}
 }
 
+static void checked(struct device_run *d, const struct scaler_step *step)
+{
+	if (d->watch && d->watch->check)
+		d->watch->check(d->watch->ctx, d->device, step);
+	ledger_cut(d->ledger, step->skipped ? CUT_SCALER_SKIPPED : CUT_SCALER_APPLIED, step->end_ns);
+	if (!step->skipped)
+		return;
+	if (d->watch && d->watch->skip)
+		d->watch->skip(d->watch->ctx, d->device, step->check_ns);
+	if (d->skip_from_ns)
+		ledger_skipped(d->ledger, d->skip_from_ns, step->check_ns);
+	d->skip_from_ns = step->check_ns;
+	d->skip_end_ns = step->end_ns;
+}
+
 static void look(struct device_run *d, const struct op *op)
 {
 	struct scaler_step step;
@@ -159,17 +174,8 @@ static void look(struct device_run *d, const struct op *op)
 		if (d->watch && d->watch->step)
 			d->watch->step(d->watch->ctx, d->device, at);
 	}
-	if (scaler_op(d->scaler, op, &step)) {
-		ledger_cut(d->ledger, step.skipped ? CUT_SCALER_SKIPPED : CUT_SCALER_APPLIED, step.end_ns);
-		if (step.skipped && d->watch && d->watch->skip)
-			d->watch->skip(d->watch->ctx, d->device, step.check_ns);
-		if (step.skipped) {
-			if (d->skip_from_ns)
-				ledger_skipped(d->ledger, d->skip_from_ns, step.check_ns);
-			d->skip_from_ns = step.check_ns;
-			d->skip_end_ns = step.end_ns;
-		}
-	}
+	for (bool more = scaler_op(d->scaler, op, &step); more; more = scaler_more(d->scaler, &step))
+		checked(d, &step);
 	/* the next forward ends what the skip cost */
 	if (d->skip_from_ns && op->name->op == OP_COMPUTE && op->start_ns >= d->skip_end_ns) {
 		ledger_skipped(d->ledger, d->skip_from_ns, op->start_ns);
@@ -193,6 +199,13 @@ void device_run_advance(struct device_run *d)
 	for (i = first_op(d, d->seen_ns); i < d->device->nops && d->device->ops[i].start_ns < complete; i++)
 		look(d, &d->device->ops[i]);
 	d->seen_ns = complete;
+	if (d->tl->finished) {
+		struct scaler_step step;
+
+		scaler_finish(d->scaler);
+		while (scaler_more(d->scaler, &step))
+			checked(d, &step);
+	}
 	if (d->tl->finished && d->skip_from_ns) {
 		ledger_skipped(d->ledger, d->skip_from_ns, INT64_MAX);
 		d->skip_from_ns = 0;
@@ -235,6 +248,7 @@ int device_run_finish(struct device_run *d, struct device_result *out, char *err
 	out->scaler_checks = scaler_checks(d->scaler);
 	out->scaler_skips = scaler_skips(d->scaler);
 	out->scaler_seen = out->scaler_checks > 0;
+	out->scaler = *scaler_so_far(d->scaler);
 	out->steps.skipped = out->scaler_skips;
 	return ledger_close(d->ledger, end, last == INT64_MIN ? end : last, out->windows, error, error_len);
 }

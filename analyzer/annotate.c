@@ -16,12 +16,15 @@
 #include "analyzer/kineto.h"
 #include "analyzer/mem.h"
 #include "analyzer/merge.h"
+#include "analyzer/scaler.h"
 #include "analyzer/timeline_build.h"
 
 /* What is drawn for one device. */
 struct lane {
 	const struct device *device;
-	struct merge_track *steps, *states, *causes;
+	struct merge_track *steps, *states, *causes, *scaler, *scale_track;
+	uint64_t group;
+	double scale;			/* as drawn last */
 	int64_t step_from_ns, nsteps;
 	bool skipped;			/* the step that is open */
 	/* a stretch that the next one may continue */
@@ -51,7 +54,7 @@ static struct lane *lane_of(struct drawing *d, const struct device *device)
 	l->device = device;
 	process = merge_process(d->merge, device->process->host, device->process->pid);
 	name = mem_format("whyidle: GPU %d", device->id);
-	group = merge_group(d->merge, process, name);
+	l->group = group = merge_group(d->merge, process, name);
 	free(name);
 	l->steps = merge_track(d->merge, group, "steps", 0);
 	l->states = merge_track(d->merge, group, "lost as", 1);
@@ -77,6 +80,32 @@ static void on_step(void *ctx, const struct device *device, int64_t at_ns)
 static void on_skip(void *ctx, const struct device *device, int64_t at_ns)
 {
 	lane_of(ctx, device)->skipped = true;
+}
+
+/* A band from the first look at the gradients to the update, for each step that did not change the weights; and the scale, where it is known. */
+static void on_check(void *ctx, const struct device *device, const struct scaler_step *s)
+{
+	struct drawing *d = ctx;
+	struct lane *l = lane_of(d, device);
+	char *name, *note;
+
+	if (!l->scaler)
+		l->scaler = merge_track(d->merge, l->group, "loss scaler", 3);
+	if (s->verdict != SCALER_APPLIED) {
+		name = s->verdict == SCALER_UNKNOWN ? mem_format("check %lld: cannot tell", (long long)s->number) :
+			mem_format("check %lld %s", (long long)s->number, s->verdict == SCALER_PARTLY ? "skipped by some optimizers" : "skipped");
+		note = mem_format("known by: %s, confidence %.2f%s", scaler_evidence_meaning(s->evidence), s->confidence,
+			s->scale_known == SCALE_ASSUMED ? "; the scale is replayed from an assumed 65536" : "");
+		merge_slice(d->merge, l->scaler, name, s->unscale_ns, s->end_ns > s->unscale_ns ? s->end_ns : s->unscale_ns + 1, note);
+		free(name);
+		free(note);
+	}
+	if (s->scale > 0 && s->scale != l->scale) {
+		if (!l->scale_track)
+			l->scale_track = merge_counter_track(d->merge, l->group, "loss scale");
+		merge_counter(d->merge, l->scale_track, s->end_ns, s->scale < 9e18 ? (int64_t)s->scale : INT64_MAX);
+		l->scale = s->scale;
+	}
 }
 
 static void draw_stretch(struct drawing *d, struct lane *l)
@@ -162,7 +191,7 @@ static int merge_files(struct merge *m, const struct cli *cli)
 static int draw(struct merge *m, const struct cli *cli)
 {
 	struct drawing d = { .merge = m };
-	struct analysis_watch watch = { on_lost, on_step, on_skip, &d };
+	struct analysis_watch watch = { on_lost, on_step, on_skip, on_check, &d };
 	struct analysis_options opt = { .watch = &watch };
 	struct analysis_error err;
 	struct result r;

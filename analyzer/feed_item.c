@@ -13,7 +13,7 @@
 
 enum key { K_UNSEEN, K_OTHER, K_target, K_bytes, K_errno, K_comm, K_seq, K_nranks, K_rank, K_peer, K_dtype, K_op, K_state, K_ca, K_rto,
 	K_backoff, K_retrans, K_dsack, K_acked, K_received, K_unacked, K_notsent, K_last_ack_ms, K_last_recv_ms, K_rtt_us, K_min_rtt_us,
-	K_rwnd_ms, K_snd_wnd, K_role, K_at };
+	K_rwnd_ms, K_snd_wnd, K_role, K_at, K_address, K_bits, K_since_ns, K_call_ns, K_found, K_result, K_growth, K_interval };
 
 static enum key key_by_name(const char *s)
 {
@@ -21,7 +21,8 @@ static enum key key_by_name(const char *s)
 #define K(x) {#x, K_##x}
 		K(target), K(bytes), K(errno), K(comm), K(seq), K(nranks), K(rank), K(peer), K(dtype), K(op), K(state), K(ca), K(rto),
 		K(backoff), K(retrans), K(dsack), K(acked), K(received), K(unacked), K(notsent), K(last_ack_ms), K(last_recv_ms),
-		K(rtt_us), K(min_rtt_us), K(rwnd_ms), K(snd_wnd), K(role), K(at),
+		K(rtt_us), K(min_rtt_us), K(rwnd_ms), K(snd_wnd), K(role), K(at), K(address), K(bits), K(since_ns), K(call_ns), K(found), K(result),
+		K(growth), K(interval),
 #undef K
 	};
 
@@ -416,6 +417,39 @@ static void tcp_instant(struct feed_file *f, struct timeline *tl, struct feed_tr
 	}
 }
 
+static void scaler_instant(struct feed_file *f, struct feed_track *ft, const struct pf_item *it, int64_t ts)
+{
+	struct scaler_note n = {.start_ns = ts, .end_ns = ts, .update = !strcmp(it->name, "scaler update")};
+	int64_t since = 0;
+
+	for (unsigned i = 0; i < it->nargs; i++) {
+		const struct pf_annotation *a = &it->args[i];
+		int64_t v = number(a);
+		double d = a->type == PF_A_DOUBLE ? a->v.d : (double)v;
+
+		switch (key_of(f, a)) {
+		case K_address:
+			n.address = (uint64_t)v;
+			n.known = true;
+			break;
+		case K_found: n.found = (uint64_t)v; break;
+		case K_result: n.result = (uint64_t)v; break;
+		case K_growth: n.growth = d; break;
+		case K_backoff: n.backoff = d; break;
+		case K_interval: n.interval = v; break;
+		case K_bits: n.bits = (uint32_t)v; break;
+		case K_bytes: n.bytes = (uint32_t)v; break;
+		case K_since_ns: since = v; break;
+		case K_call_ns: n.call_ns = v; break;
+		default: break;
+		}
+	}
+	if (!n.update && !n.bytes)
+		return;
+	n.start_ns -= since;
+	timeline_add_note(ft->thread, &n);
+}
+
 static void set_text(const char **at, const char *value)
 {
 	free((char *)*at);
@@ -512,6 +546,8 @@ void feed_item(struct feed_file *f, struct timeline *tl, const struct pf_item *i
 		++*events;
 		if (ft->kind == FT_PROCESS && it->name && !strcmp(it->name, "tcp"))
 			tcp_instant(f, tl, ft, it, ts);
+		else if (ft->kind == FT_THREAD && it->name && !strncmp(it->name, "scaler ", 7))
+			scaler_instant(f, ft, it, ts);
 		break;
 	default:
 		break;

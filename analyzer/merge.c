@@ -411,6 +411,23 @@ void merge_slice(struct merge *m, struct merge_track *t, const char *name, int64
 	pf_end(&m->w, &t->seq, &m->strings, &(struct pf_event){ .ts_ns = (uint64_t)end_ns });
 }
 
+struct merge_track *merge_counter_track(struct merge *m, uint64_t parent_uuid, const char *name)
+{
+	struct merge_track *t = mem_new(1, sizeof(*t));
+
+	t->seq.id = m->next_seq++;
+	t->seq.track_uuid = track_uuid(parent_uuid, name);
+	t->next = m->tracks;
+	m->tracks = t;
+	pf_counter_track(&m->w, 1, &(struct pf_counter_track){ .uuid = t->seq.track_uuid, .parent_uuid = parent_uuid, .name = name });
+	return t;
+}
+
+void merge_counter(struct merge *m, struct merge_track *t, int64_t at_ns, int64_t value)
+{
+	pf_counter(&m->w, &t->seq, (uint64_t)at_ns, t->seq.track_uuid, value);
+}
+
 static void merge_free(struct merge *m)
 {
 	for (int t = 0; t < 3; t++) {

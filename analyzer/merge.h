@@ -32,6 +32,10 @@ struct merge_track *merge_track(struct merge *m, uint64_t parent_uuid, const cha
 /* A slice on it. Slices of a track come in order and do not overlap. `note` NULL = none. */
 void merge_slice(struct merge *m, struct merge_track *t, const char *name, int64_t start_ns, int64_t end_ns, const char *note);
 
+/* A counter of our own, and a value of it. Values come in order. */
+struct merge_track *merge_counter_track(struct merge *m, uint64_t parent_uuid, const char *name);
+void merge_counter(struct merge *m, struct merge_track *t, int64_t at_ns, int64_t value);
+
 /* Ends and renames the file; frees m. 0, or -1 with `why`; then no file is left. `keep` false: throws it away. */
 int merge_close(struct merge *m, int keep, char why[512]);
 

@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "analyzer/scaler_result.h"
+
 enum leaf {
 #define LEAF(id, name, group, meaning) LEAF_##id,
 #include "analyzer/leaf.def"
@@ -53,6 +55,7 @@ struct device_result {
 	struct step_result steps;
 	bool scaler_seen;
 	int64_t scaler_checks, scaler_skips;		/* over the run */
+	struct scaler_result scaler;
 };
 
 /* One rank's process without GPU activity (CPU training, or no CUPTI). */

@@ -550,6 +550,7 @@ void timeline_evict(struct timeline *tl, int64_t before_ns)
 
 		for (unsigned j = 0; j < p->nthreads; j++) {
 			evict_calls((struct thread_node *)p->threads[j], before_ns);
+			timeline_evict_notes(p->threads[j], before_ns);
 			for (int k = 0; k < USE_COUNTERS; k++)
 				evict_use(&((struct thread_node *)p->threads[j])->use[k], before_ns);
 		}
@@ -578,6 +579,7 @@ static void free_process(struct process *p)
 			free((struct nccl_info *)t->t.calls[i].nccl);
 		for (int k = 0; k < USE_COUNTERS; k++)
 			free(t->use[k].p);
+		free(t->notes);
 		free(t->base);
 		free((char *)t->t.name);
 		free(t);

@@ -113,6 +113,20 @@ struct timeline {
 	void *priv;
 };
 
+/* What the wrappers saw of a loss scaler at a copy or a launch of a thread; trace/vocabulary.md. */
+struct scaler_note {
+	int64_t start_ns, call_ns, end_ns;	/* the call; end of the synchronisation that followed a copy */
+	bool update;			/* launch of the update kernel, else a read-back */
+	bool known;			/* an update: its arguments are */
+	uint64_t address, found, result;
+	double growth, backoff;
+	int64_t interval;
+	uint32_t bits, bytes;
+};
+
+/* The note on the copy or launch that the thread made at launch_ns; NULL = none. */
+const struct scaler_note *timeline_scaler_note(const struct thread *t, int64_t launch_ns, bool update);
+
 /* Innermost call of `t` at `at_ns` (start <= at < end), NULL = none. O(log n + depth). */
 const struct slice *timeline_call_at(const struct thread *t, int64_t at_ns);
 

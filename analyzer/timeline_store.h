@@ -43,6 +43,8 @@ struct thread_node {
 	size_t hint;			/* where timeline_call_index found the last one */
 	bool tail_unsorted;
 	struct use_series use[USE_COUNTERS];
+	struct scaler_note *notes;	/* sorted by start */
+	size_t nnotes, notes_cap;
 	/* the last stretch between two points of `cpu ns` that was asked for, see timeline_silence */
 	int64_t quiet_from_ns, quiet_ns, busy_calls_ns;
 };
@@ -90,6 +92,8 @@ static inline struct store *store_of(const struct timeline *tl)
 {
 	return tl->priv;
 }
+
+void timeline_evict_notes(struct thread *t, int64_t before_ns);
 
 const struct text *text_intern(struct text_table *tt, const char *s, uint64_t scope);
 /* NULL when there is none. */
