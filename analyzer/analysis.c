@@ -20,6 +20,8 @@
 
 /* Kept behind the oldest moment that is still to be explained: a wait may have begun earlier than the gap. */
 #define KEEP_NS 3000000000
+/* ... of what is busy, somewhat less: what still runs is kept in any case, and who ended its wait did so in it. */
+#define KEEP_BUSY_NS 500000000
 /* An open gap holds the window back no longer than this. */
 #define LONGEST_GAP_NS 120000000000
 /* Learning ends here even if nothing was found. */
@@ -119,7 +121,7 @@ static int learn(const char *const *paths, unsigned npaths, struct learning *l, 
 			first = tl->complete_ns;
 		if (tl->complete_ns != INT64_MAX && tl->complete_ns - first > LEARN_NS)
 			break;
-		timeline_evict(tl, tl->complete_ns - KEEP_NS);
+		timeline_evict_busy(tl, tl->complete_ns - KEEP_NS, tl->complete_ns - KEEP_BUSY_NS);
 		batches_evict(b, tl->complete_ns - KEEP_NS);
 	}
 	for (size_t i = 0; i < l->n; i++) {
@@ -230,7 +232,7 @@ static void read_all(struct engine *e, const struct analysis_options *opt)
 			break;
 		if (keep < e->tl->complete_ns - LONGEST_GAP_NS)
 			keep = e->tl->complete_ns - LONGEST_GAP_NS;
-		timeline_evict(e->tl, keep - KEEP_NS);
+		timeline_evict_busy(e->tl, keep - KEEP_NS, keep - KEEP_BUSY_NS);
 		batches_evict(e->batches, keep - KEEP_NS);
 		if (opt && opt->progress && monotonic_ns() - said > 100000000) {
 			said = monotonic_ns();

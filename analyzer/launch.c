@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Flow id -> the call that launched the operation. Two tables: when the window has moved on far enough, the younger one becomes the
- * old one and the old one goes, so that the size follows the rate of launches and not the length of the trace.
+ * Flow id -> the call that launched the operation. Two tables of recent launches: when the younger one is full it becomes the old one, and the old
+ * one goes, all but the launches that have not had their operation yet. So the tables are small enough to stay in the processor's caches, however long
+ * the trace and however fast the launches.
  */
 #include "analyzer/timeline_store.h"
 
@@ -10,7 +11,9 @@
 
 #include "analyzer/mem.h"
 
-enum { LEAST_KEPT = 65536 };
+enum { FULL = 65536 };
+/* A launch that had no operation for so long, with that many others since, is given up. */
+#define GIVEN_UP_NS 10000000000
 
 /* Flow ids mostly count up: eight neighbours stay together, which spares the cache; more would make long runs that probing has to pass. */
 static size_t slot_of(const struct launch_table *t, uint64_t flow)
@@ -31,24 +34,7 @@ static void put(struct launch_table *t, const struct launch *l)
 	t->slots[at] = *l;
 }
 
-void launch_add(struct store *s, const struct launch *l)
-{
-	struct launch_table *t = &s->young;
-
-	if (t->used * 2 >= t->nslots) {
-		struct launch_table bigger = {.nslots = t->nslots ? t->nslots * 2 : 4096};
-
-		bigger.slots = mem_new(bigger.nslots, sizeof(*bigger.slots));
-		for (size_t i = 0; i < t->nslots; i++)
-			if (t->slots[i].flow)
-				put(&bigger, &t->slots[i]);
-		free(t->slots);
-		*t = bigger;
-	}
-	put(t, l);
-}
-
-static const struct launch *get(const struct launch_table *t, uint64_t flow)
+static struct launch *get(const struct launch_table *t, uint64_t flow)
 {
 	size_t at;
 
@@ -60,30 +46,65 @@ static const struct launch *get(const struct launch_table *t, uint64_t flow)
 	return NULL;
 }
 
-const struct launch *launch_find(const struct store *s, uint64_t flow)
+static void grow(struct launch_table *t)
 {
-	const struct launch *l = get(&s->young, flow);
+	struct launch_table bigger = {.nslots = t->nslots ? t->nslots * 2 : 4096};
 
-	return l ? l : get(&s->old, flow);
+	bigger.slots = mem_new(bigger.nslots, sizeof(*bigger.slots));
+	for (size_t i = 0; i < t->nslots; i++)
+		if (t->slots[i].flow)
+			put(&bigger, &t->slots[i]);
+	free(t->slots);
+	*t = bigger;
 }
 
-void launch_evict(struct store *s, int64_t now_ns, int64_t keep_ns)
+static void add(struct launch_table *t, const struct launch *l)
 {
-	struct launch_table empty;
+	if (t->used * 2 >= t->nslots)
+		grow(t);
+	put(t, l);
+}
 
-	/* queues are deep: time alone does not say that a launch has had its operation */
-	if (s->launches_since_ns && (now_ns - s->launches_since_ns < keep_ns || s->young.used < LEAST_KEPT))
-		return;
-	s->launches_since_ns = now_ns;
-	empty = s->old;
-	s->old = s->young;
-	/* reuse the room when it is about right */
-	if (empty.nslots && empty.nslots <= s->old.nslots * 2) {
+static void turn_over(struct store *s, int64_t now_ns)
+{
+	struct launch_table gone = s->old, empty = s->spare;
+
+	if (empty.nslots)
 		memset(empty.slots, 0, empty.nslots * sizeof(*empty.slots));
-		empty.used = 0;
-		s->young = empty;
-	} else {
-		free(empty.slots);
-		s->young = (struct launch_table){0};
+	empty.used = 0;
+	s->old = s->young;
+	s->young = empty;
+	s->spare = gone;
+	for (size_t i = 0; i < gone.nslots; i++) {
+		const struct launch *l = &gone.slots[i];
+
+		if (l->flow && !l->joined && l->start_ns > now_ns - GIVEN_UP_NS && !get(&s->old, l->flow))
+			add(&s->young, l);
 	}
+	s->launches_full = s->young.used + FULL;
+}
+
+void launch_add(struct store *s, const struct launch *l)
+{
+	if (s->young.used >= (s->launches_full ? s->launches_full : FULL))
+		turn_over(s, l->start_ns);
+	add(&s->young, l);
+}
+
+const struct launch *launch_find(struct store *s, uint64_t flow)
+{
+	struct launch *l = get(&s->young, flow);
+
+	if (!l)
+		l = get(&s->old, flow);
+	if (l)
+		l->joined = true;
+	return l;
+}
+
+void launch_free(struct store *s)
+{
+	free(s->young.slots);
+	free(s->old.slots);
+	free(s->spare.slots);
 }

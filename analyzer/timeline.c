@@ -192,21 +192,27 @@ struct connection *timeline_connection(struct timeline *tl, struct process *p, c
 
 /* ---- events in ---- */
 
-/* An array that loses elements at its front: makes room for one more at its end. `first` is base plus what was lost. */
-static void *room(void **base, void *first, size_t n, size_t *cap, size_t size)
+/* An array that loses elements at its front has come to its end: moves it back to its front, or makes it longer. `first` is base plus what was lost. */
+static void *more_room(void **base, void *first, size_t n, size_t *cap, size_t size)
 {
 	size_t gone = (size_t)((char *)first - (char *)*base) / size;
 
-	if (gone + n < *cap)
-		return first;
-	if (gone > *cap / 2) {
+	if (gone && gone >= n / 2) {
 		memmove(*base, first, n * size);
 		return *base;
 	}
-	*cap = *cap ? *cap * 2 : 32;
+	*cap = *cap ? *cap + *cap / 2 : 32;
 	*base = mem_resize(*base, *cap, size);
 	return (char *)*base + gone * size;
 }
+
+/* Room for one more at the end of such an array. */
+#define ROOM(node, array, n) do { \
+	if (!(array)) \
+		(array) = (node)->base; \
+	if ((size_t)((array) - (node)->base) + (n) >= (node)->cap) \
+		(array) = more_room((void **)&(node)->base, (array), (n), &(node)->cap, sizeof(*(array))); \
+} while (0)
 
 static bool ends_waits(const struct slice *s)
 {
@@ -227,7 +233,8 @@ static bool ends_waits(const struct slice *s)
 static void call_known(struct timeline *tl, struct thread *t, const struct slice *s)
 {
 	if (s->flow)
-		launch_add(store_of(tl), &(struct launch){s->flow, t, s->start_ns, s->end_ns});
+		launch_add(store_of(tl), &(struct launch){.flow = s->flow, .thread = t, .start_ns = s->start_ns,
+			.ns = (uint64_t)(s->end_ns - s->start_ns)});
 	if (ends_waits(s))
 		text_wake(&store_of(tl)->texts, s->target, &(struct wake){s->start_ns, s->end_ns, t});
 }
@@ -247,7 +254,7 @@ void timeline_call(struct timeline *tl, struct thread *t, const struct slice *s)
 	struct thread_node *n = (struct thread_node *)t;
 	struct slice *at;
 
-	t->calls = room((void **)&n->base, t->calls ? t->calls : n->base, t->ncalls, &n->cap, sizeof(*t->calls));
+	ROOM(n, t->calls, t->ncalls);
 	at = &t->calls[t->ncalls];
 	*at = *s;
 	at->depth = 0;
@@ -297,14 +304,30 @@ static inline int op_order(const struct op *a, const struct op *b)
 	return a->flow < b->flow ? -1 : a->flow > b->flow;
 }
 
+static void join_op(struct store *s, struct op *op)
+{
+	const struct launch *l;
+
+	if (!op->flow || op->launcher)
+		return;
+	l = launch_find(s, op->flow);
+	if (!l)
+		return;
+	op->launcher = l->thread;
+	op->launch_start_ns = l->start_ns;
+	op->launch_end_ns = l->start_ns + (int64_t)l->ns;
+}
+
 void timeline_op(struct timeline *tl, struct device *d, const struct op *op)
 {
 	struct device_node *n = (struct device_node *)d;
 
-	d->ops = room((void **)&n->base, d->ops ? d->ops : n->base, d->nops, &n->cap, sizeof(*d->ops));
+	ROOM(n, d->ops, d->nops);
 	d->ops[d->nops] = *op;
 	if (d->nops > n->settled && op_order(&d->ops[d->nops - 1], op) > 0)
 		n->tail_unsorted = true;
+	/* mostly the launch was read just before: found now, it is still near */
+	join_op(store_of(tl), &d->ops[d->nops]);
 	d->nops++;
 }
 
@@ -338,7 +361,7 @@ void timeline_tcp(struct timeline *tl, struct connection *c, const struct tcp_sa
 {
 	struct connection_node *n = (struct connection_node *)c;
 
-	c->samples = room((void **)&n->base, c->samples ? c->samples : n->base, c->nsamples, &n->cap, sizeof(*c->samples));
+	ROOM(n, c->samples, c->nsamples);
 	if (c->nsamples && c->samples[c->nsamples - 1].at_ns > s->at_ns)
 		n->unsorted = true;
 	c->samples[c->nsamples++] = *s;
@@ -441,19 +464,9 @@ static void join_ops(struct store *s, struct device_node *n, int64_t complete_ns
 	struct device *d = &n->d;
 
 	for (; n->joined < d->nops; n->joined++) {
-		struct op *op = &d->ops[n->joined];
-		const struct launch *l;
-
-		if (op->start_ns >= complete_ns)
+		if (d->ops[n->joined].start_ns >= complete_ns)
 			return;
-		if (!op->flow || op->launcher)
-			continue;
-		l = launch_find(s, op->flow);
-		if (!l)
-			continue;
-		op->launcher = l->thread;
-		op->launch_start_ns = l->start_ns;
-		op->launch_end_ns = l->end_ns;
+		join_op(s, &d->ops[n->joined]);
 	}
 }
 
@@ -489,16 +502,34 @@ void timeline_settle(struct timeline *tl, int64_t complete_ns)
 
 /* ---- forgetting ---- */
 
-/* Only when most of the array is old, so that the cost per call is constant. What is long and still matters moves up. */
-static void evict_calls(struct thread_node *n, int64_t before_ns)
+/* Looking back is bounded by a number of calls (or operations) everywhere, and nowhere by as many as these: of a thread or device that has more, so many
+ * stay before `busy_ns`, and the rest may go early. */
+enum { MANY = 65536, STAY = 32768 };
+
+/* How many of n go: those before index `old`, or for busy ones before `busy`. Only when a good part of the array is old, so that the cost per event is
+ * constant. */
+static size_t how_many_go(size_t n, size_t old, size_t busy)
+{
+	if (n >= MANY) {
+		if (busy > STAY && busy - STAY > old)
+			old = busy - STAY;
+		return old * 4 < n ? 0 : old;
+	}
+	return old < 64 || old * 2 < n ? 0 : old;
+}
+
+/* What is long and still matters moves up. */
+static void evict_calls(struct thread_node *n, int64_t before_ns, int64_t busy_ns)
 {
 	struct thread *t = &n->t;
-	size_t old = timeline_call_index(t, before_ns), keep = old;
+	size_t old = how_many_go(t->ncalls, timeline_call_index(t, before_ns), t->ncalls < MANY ? 0 : timeline_call_index(t, busy_ns)), keep = old;
+	int64_t until;
 
-	if (old < 64 || old * 2 < t->ncalls)
+	if (!old)
 		return;
+	until = old < t->ncalls && t->calls[old].start_ns > before_ns ? t->calls[old].start_ns : before_ns;
 	for (size_t i = old; i--;) {
-		if (t->calls[i].end_ns >= before_ns)
+		if (t->calls[i].end_ns >= until)
 			t->calls[--keep] = t->calls[i];
 		else
 			free((struct nccl_info *)t->calls[i].nccl);
@@ -506,18 +537,21 @@ static void evict_calls(struct thread_node *n, int64_t before_ns)
 	t->calls += keep;
 	t->ncalls -= keep;
 	n->settled -= keep;
-	n->dirty = 0;
+	/* what encloses a call that stays has stayed, too; but it is nearer now */
+	n->dirty = keep == old ? (n->dirty > keep ? n->dirty - keep : 0) : 0;
 }
 
-static void evict_ops(struct device_node *n, int64_t before_ns)
+static void evict_ops(struct device_node *n, int64_t before_ns, int64_t busy_ns)
 {
 	struct device *d = &n->d;
-	size_t old = timeline_op_index(d, before_ns), keep = old;
+	size_t old = how_many_go(d->nops, timeline_op_index(d, before_ns), d->nops < MANY ? 0 : timeline_op_index(d, busy_ns)), keep = old;
+	int64_t until;
 
-	if (old < 64 || old * 2 < d->nops)
+	if (!old)
 		return;
+	until = old < d->nops && d->ops[old].start_ns > before_ns ? d->ops[old].start_ns : before_ns;
 	for (size_t i = old; i--;)
-		if (d->ops[i].end_ns >= before_ns)
+		if (d->ops[i].end_ns >= until)
 			d->ops[--keep] = d->ops[i];
 	d->ops += keep;
 	d->nops -= keep;
@@ -540,6 +574,11 @@ static void evict_use(struct use_series *u, int64_t before_ns)
 
 void timeline_evict(struct timeline *tl, int64_t before_ns)
 {
+	timeline_evict_busy(tl, before_ns, before_ns);
+}
+
+void timeline_evict_busy(struct timeline *tl, int64_t before_ns, int64_t busy_ns)
+{
 	struct store *s = store_of(tl);
 
 	if (before_ns <= tl->evicted_ns)
@@ -549,13 +588,13 @@ void timeline_evict(struct timeline *tl, int64_t before_ns)
 		struct process *p = tl->processes[i];
 
 		for (unsigned j = 0; j < p->nthreads; j++) {
-			evict_calls((struct thread_node *)p->threads[j], before_ns);
+			evict_calls((struct thread_node *)p->threads[j], before_ns, busy_ns);
 			timeline_evict_notes(p->threads[j], before_ns);
 			for (int k = 0; k < USE_COUNTERS; k++)
 				evict_use(&((struct thread_node *)p->threads[j])->use[k], before_ns);
 		}
 		for (unsigned j = 0; j < p->ndevices; j++)
-			evict_ops((struct device_node *)p->devices[j], before_ns);
+			evict_ops((struct device_node *)p->devices[j], before_ns, busy_ns);
 	}
 	for (unsigned i = 0; i < tl->nconnections; i++) {
 		struct connection *c = tl->connections[i];
@@ -567,7 +606,6 @@ void timeline_evict(struct timeline *tl, int64_t before_ns)
 		c->nsamples -= drop;
 	}
 	text_evict(&s->texts, before_ns);
-	launch_evict(s, tl->complete_ns, 4000000000);
 }
 
 static void free_process(struct process *p)
@@ -615,8 +653,7 @@ void timeline_free(struct timeline *tl)
 	free(tl->connections);
 	free(tl->marks);
 	text_free(&s->texts);
-	free(s->young.slots);
-	free(s->old.slots);
+	launch_free(s);
 	free(s->ids);
 	free(s->tmp_calls);
 	free(s->tmp_ops);

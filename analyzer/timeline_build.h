@@ -58,6 +58,8 @@ void timeline_tcp(struct timeline *tl, struct connection *c, const struct tcp_sa
 void timeline_settle(struct timeline *tl, int64_t complete_ns);
 /* Forgets what ended before `before_ns` (in whole chunks: some may stay longer). */
 void timeline_evict(struct timeline *tl, int64_t before_ns);
+/* The same; of threads and devices with very many events only the last tens of thousands before `busy_ns` are kept, too. */
+void timeline_evict_busy(struct timeline *tl, int64_t before_ns, int64_t busy_ns);
 
 /* How a stretch [a, b) in which `t` had no recorded call was spent, from the counters around it: cpu + runqueue + rest = b - a. Takes
  * out the time that the thread spent in recorded calls near by, which the counters cannot tell apart. False = no counters there. */

@@ -71,14 +71,14 @@ struct connection_node {
 	bool unsorted;
 };
 
-/* Which launch a flow id names; the old half goes when the window has moved on. */
-struct launch { uint64_t flow; struct thread *thread; int64_t start_ns, end_ns; };
+/* Which launch a flow id names; the old half goes when the young one is full. */
+struct launch { uint64_t flow; struct thread *thread; int64_t start_ns; uint64_t ns : 63, joined : 1; };
 struct launch_table { struct launch *slots; size_t nslots, used; };
 
 struct store {
 	struct text_table texts;
-	struct launch_table young, old;
-	int64_t launches_since_ns;	/* when `young` was begun */
+	struct launch_table young, old, spare;
+	size_t launches_full;		/* `young` becomes the old one when it has so many; 0 = not set yet */
 	struct { uint64_t key; void *value; } *ids;	/* (kind, process, number) -> object */
 	size_t nids, ids_used;
 	size_t processes_cap, connections_cap, marks_cap;
@@ -104,7 +104,7 @@ void text_evict(struct text_table *tt, int64_t before_ns);
 void text_free(struct text_table *tt);
 
 void launch_add(struct store *s, const struct launch *l);
-const struct launch *launch_find(const struct store *s, uint64_t flow);
-void launch_evict(struct store *s, int64_t now_ns, int64_t keep_ns);
+const struct launch *launch_find(struct store *s, uint64_t flow);
+void launch_free(struct store *s);
 
 #endif
