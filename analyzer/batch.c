@@ -427,8 +427,11 @@ static void collect_call(struct batches *b, struct thread *t, const struct slice
 /* Reads count at their end: those that began before the stretch and end in it enclose its first instant. */
 static void collect(struct batches *b, struct thread *t, int64_t from_ns, int64_t to_ns)
 {
-	const struct slice *s = from_ns == INT64_MIN ? NULL : timeline_call_at(t, from_ns - 1);
+	const struct slice *s;
 
+	if (!timeline_has_class(t, 1ull << CLASS_FD_READ | 1ull << CLASS_FD_WRITE | 1ull << CLASS_FD_WAIT))
+		return;
+	s = from_ns == INT64_MIN ? NULL : timeline_call_at(t, from_ns - 1);
 	for (; s; s = timeline_outer(t, s))
 		if (s->start_ns < from_ns)
 			collect_call(b, t, s, from_ns, to_ns);

@@ -55,6 +55,8 @@ bool moment_in_comm_setup(const struct timeline *tl, const struct moment *m);
 bool moment_wants_workers(const struct timeline *tl, const struct moment *m, int64_t *until_ns);
 /* ... is the awaited batch not begun because its worker is still starting? */
 bool moment_worker_starts(const struct moment *m);
+/* Is `p` a compiler, or the like, by its command? */
+bool process_compiles(const struct process *p);
 /* Has `p` had child processes that run its own program, as loader workers do? */
 bool has_workers(const struct timeline *tl, const struct process *p);
 /* The training thread fetches what a finished batch refers to from the worker that made it: descriptors of shared memory, over a local socket. */

@@ -43,10 +43,17 @@ static void make_room(struct tally *t)
 /* Linear counting: a name marks one of MARKS bits; the share of unmarked bits tells how many distinct names there were. */
 enum { MARKS = 16384 };
 
-void tally_add(struct tally *t, const char *name, int64_t ns, int64_t bytes, int64_t count)
+static uint64_t hash_of(const char *name)
 {
-	uint64_t hash = mem_hash(name, strlen(name), 0);
+	return mem_hash(name, strlen(name), 0);
+}
 
+static void tally_add_hashed(struct tally *t, const char *name, uint64_t hash, int64_t ns, int64_t bytes, int64_t count)
+{
+	if (t->nrows && t->rows[t->hint].hash == hash) {
+		add_to(&t->rows[t->hint], ns, bytes, count);
+		return;
+	}
 	if (!t->rows) {
 		t->rows = mem_new(TALLY_ROWS, sizeof(*t->rows));
 		t->marks = mem_new(MARKS / 64, sizeof(*t->marks));
@@ -64,6 +71,11 @@ void tally_add(struct tally *t, const char *name, int64_t ns, int64_t bytes, int
 		make_room(t);
 	t->hint = t->nrows++;
 	t->rows[t->hint] = (struct tally_row){ mem_copy(name), ns, bytes, count, hash };
+}
+
+void tally_add(struct tally *t, const char *name, int64_t ns, int64_t bytes, int64_t count)
+{
+	tally_add_hashed(t, name, hash_of(name), ns, bytes, count);
 }
 
 const struct tally_row *tally_top(struct tally *t, unsigned k)
@@ -214,8 +226,9 @@ static void see_thread(struct evidence *e, const struct moment *m, int64_t ns)
 		if (whose != e->label_process) {
 			snprintf(e->rank_label, sizeof(e->rank_label), "%s", process_label(whose));
 			e->label_process = whose;
+			e->rank_hash = hash_of(e->rank_label);
 		}
-		tally_add(&e->ranks, e->rank_label, ns, 0, 0);
+		tally_add_hashed(&e->ranks, e->rank_label, e->rank_hash, ns, 0, 0);
 	}
 	if (!m->thread)
 		return;
@@ -226,8 +239,9 @@ static void see_thread(struct evidence *e, const struct moment *m, int64_t ns)
 			name ? ")" : "");
 		e->label_thread = m->thread;
 		e->label_name = m->thread->name;
+		e->thread_hash = hash_of(e->thread_label);
 	}
-	tally_add(&e->threads, e->thread_label, ns, 0, 0);
+	tally_add_hashed(&e->threads, e->thread_label, e->thread_hash, ns, 0, 0);
 }
 
 static void see_folder(struct evidence *e, const char *path, int64_t ns, int64_t bytes, int64_t count)
@@ -255,7 +269,11 @@ static void see_call(struct evidence *e, const struct moment *m, int64_t ns)
 	e->call_ns += ns;
 	if (fresh && whole)
 		spread_add(&e->each, whole);
-	tally_add(&e->names, c->name->text, ns, bytes, fresh);
+	if (c->name->text != e->name_text) {
+		e->name_text = c->name->text;
+		e->name_hash = hash_of(c->name->text);
+	}
+	tally_add_hashed(&e->names, c->name->text, e->name_hash, ns, bytes, fresh);
 	if (c->target) {
 		tally_add(&e->targets, c->target->text, ns, bytes, fresh);
 		if (c->target->target == TARGET_IS_FILE)

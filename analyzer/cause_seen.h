@@ -47,7 +47,8 @@ struct evidence {
 	/* the labels of the last moment: they mostly stay the same, and are costly to print */
 	const struct process *label_process;
 	const struct thread *label_thread;
-	const char *label_name;
+	const char *label_name, *name_text;
+	uint64_t rank_hash, thread_hash, name_hash;
 	char rank_label[48], thread_label[96];
 };
 void *evidence_open(void);

@@ -14,7 +14,7 @@ static const char *const compilers[] = { "ptxas", "nvcc", "cicc", "nvlink", "tri
 
 static const char *const code_files[] = { ".py", ".pyc", ".so", ".cubin", ".ptx", ".fatbin", ".hsaco" };
 
-static bool is_compiler(const struct process *p)
+bool process_compiles(const struct process *p)
 {
 	for (unsigned i = 0; p && p->command && i < sizeof(compilers) / sizeof(*compilers); i++)
 		if (strstr(p->command, compilers[i]))
@@ -37,9 +37,9 @@ static const struct process *child_waited_for(const struct timeline *tl, const s
 
 static bool compiles(const struct timeline *tl, const struct moment *m)
 {
-	if (m->thread && is_compiler(m->thread->process))
+	if (m->thread && process_compiles(m->thread->process))
 		return true;
-	return m->activity == ACT_CALL && m->call && is_compiler(child_waited_for(tl, m->call));
+	return m->activity == ACT_CALL && m->call && process_compiles(child_waited_for(tl, m->call));
 }
 
 static bool loads_code(const struct moment *m)

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "analyzer/analysis.h"
+#include "analyzer/cause_plain.h"
 #include "analyzer/mem.h"
 
 enum { COMPUTE, EXPOSED_COMM, EXPOSED_COPY, IDLE };
@@ -23,6 +24,7 @@ struct span { int64_t a_ns, b_ns; };
 struct ledger {
 	const struct timeline *tl;
 	struct ledger_evidence *evidence;
+	struct plain_memory plain;
 	int64_t start_ns, pos_ns, see_from_ns;
 	unsigned warm_steps;
 	bool has_steps, span_begun, excerpt;
@@ -291,9 +293,10 @@ static void book(struct ledger *l, unsigned row, struct moment *m)
 }
 
 /* One stretch without any cut in it: the causes may still divide it. */
-static void ask(struct ledger *l, struct moment m)
+static void ask(struct ledger *l, const struct moment *part)
 {
 	unsigned n = ledger_ncauses();
+	struct moment m = *part;
 	int64_t end = m.end_ns;
 
 	while (m.start_ns < end) {
@@ -318,7 +321,7 @@ static void ask(struct ledger *l, struct moment m)
 void ledger_book(struct ledger *l, struct moment *m)
 {
 	struct moment part = *m;
-	int state = m->state == LOST_IDLE ? IDLE : m->state == LOST_EXPOSED_COMM ? EXPOSED_COMM : EXPOSED_COPY;
+	int row, state = m->state == LOST_IDLE ? IDLE : m->state == LOST_EXPOSED_COMM ? EXPOSED_COMM : EXPOSED_COPY;
 
 	while (part.start_ns < m->end_ns) {
 		int64_t cut = next_cut(l);
@@ -340,7 +343,11 @@ void ledger_book(struct ledger *l, struct moment *m)
 		if (state == IDLE && !l->gap_counted)
 			count_gap(l);
 		l->cur.state[state] += part.end_ns - part.start_ns;
-		ask(l, part);
+		row = cause_plain(l->tl, &part, &l->plain);
+		if (row >= 0)
+			book(l, (unsigned)row, &part);
+		else
+			ask(l, &part);
 		l->pos_ns = part.start_ns = part.end_ns;
 	}
 }

@@ -405,6 +405,11 @@ static bool sets_up(const struct slice *s)
 
 static void advance_thread(struct retries *r, const struct thread *t, int64_t from_ns, int64_t to_ns, bool setups)
 {
+	const uint64_t wanted = setups ? 1ull << CLASS_NCCL_SETUP | 1ull << CLASS_NCCL_COLL | 1ull << CLASS_NCCL_P2P | 1ull << CLASS_NCCL_GROUP
+		: 1ull << CLASS_NET_CONNECT;
+
+	if (!timeline_has_class(t, wanted))
+		return;
 	/* calls that were running at the last look were seen as open, or not at all */
 	if (from_ns > INT64_MIN && setups)
 		for (const struct slice *s = timeline_call_at(t, from_ns); s; s = timeline_outer(t, s))

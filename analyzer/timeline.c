@@ -259,6 +259,7 @@ void timeline_call(struct timeline *tl, struct thread *t, const struct slice *s)
 	*at = *s;
 	at->depth = 0;
 	at->up = 0;
+	n->classes |= s->name ? 1ull << s->name->class : 0;
 	if (s->nccl) {
 		struct nccl_info *copy = mem_new(1, sizeof(*copy));
 

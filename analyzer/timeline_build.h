@@ -71,6 +71,8 @@ int64_t timeline_cpu_total(const struct thread *t);
 /* Index of the first call (operation) that starts at or after at_ns; ncalls (nops) = none. */
 size_t timeline_call_index(const struct thread *t, int64_t at_ns);
 size_t timeline_op_index(const struct device *d, int64_t at_ns);
+/* Has the thread ever made a call of one of these classes (1 << class)? */
+bool timeline_has_class(const struct thread *t, uint64_t classes);
 /* The call that encloses `s`, NULL = none. */
 const struct slice *timeline_outer(const struct thread *t, const struct slice *s);
 /* The family that timeline_process was given. */

@@ -52,6 +52,11 @@ size_t timeline_op_index(const struct device *d, int64_t at_ns)
 	return lo;
 }
 
+bool timeline_has_class(const struct thread *t, uint64_t classes)
+{
+	return ((const struct thread_node *)t)->classes & classes;
+}
+
 const struct slice *timeline_outer(const struct thread *t, const struct slice *s)
 {
 	return s->up ? s - s->up : NULL;

@@ -40,6 +40,7 @@ struct thread_node {
 	struct slice *base;		/* t.calls lies in here */
 	size_t cap, settled;		/* settled: so many of t.calls are in order and know their depth */
 	size_t dirty;			/* depths are to be found again from here on */
+	uint64_t classes;		/* a bit for each class of the calls that were ever added */
 	size_t hint;			/* where timeline_call_index found the last one */
 	bool tail_unsorted;
 	struct use_series use[USE_COUNTERS];
