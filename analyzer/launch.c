@@ -11,9 +11,9 @@
 
 #include "analyzer/mem.h"
 
-enum { FULL = 65536 };
+enum { FULL = 32767 };		/* at which half of the slots are used */
 /* A launch that had no operation for so long, with that many others since, is given up. */
-#define GIVEN_UP_NS 10000000000
+#define GIVEN_UP_NS 30000000000
 
 /* Flow ids mostly count up: eight neighbours stay together, which spares the cache; more would make long runs that probing has to pass. */
 static size_t slot_of(const struct launch_table *t, uint64_t flow)
