@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "examples/train/dataset.h"
+#include "examples/train/decoder.h"
 #include "examples/train/plan.h"
 #include "examples/train/util.h"
 
@@ -68,19 +69,11 @@ static uint32_t decode(uint8_t *bytes, size_t n)
 	return hash;
 }
 
-/* The decode service works in time slots that are the same for all its clients, 16 to a batch. So workers of different ranks keep abreast. */
-static void decode_elsewhere(int64_t ns)
-{
-	int64_t slot = ns / 16;
-
-	if (slot > 0)
-		sleep_ns((now_ns() / slot + 16) * slot - now_ns());
-}
-
 static _Noreturn void worker(const struct loader *l, int id, int index_fd)
 {
 	const struct plan *p = l->plan;
 	size_t sample = p->batch_bytes / p->samples;
+	struct decoder *decoder;
 	struct body body;
 	int server;
 
@@ -91,6 +84,7 @@ static _Noreturn void worker(const struct loader *l, int id, int index_fd)
 	close(l->result_read);
 	sleep_ns(p->worker_start_ns);	/* what imports take where workers are not plain copies */
 	server = l->port ? dataset_connect(l->port) : -1;
+	decoder = p->decode_sleep_ns ? decoder_open(p) : NULL;
 	while (get_message(index_fd, &body, NULL)) {
 		uint8_t *bytes = l->memory + body.slot * p->batch_bytes;
 
@@ -98,7 +92,8 @@ static _Noreturn void worker(const struct loader *l, int id, int index_fd)
 			dataset_read(p, server, (body.batch * (uint64_t)p->world + (uint64_t)p->rank) * p->samples + i, bytes + i * sample);
 		body.hash = decode(bytes, p->batch_bytes);
 		burn_ns(p->decode_cpu_ns, bytes, p->batch_bytes);
-		decode_elsewhere(p->decode_sleep_ns);
+		if (decoder)
+			decoder_wait(decoder, body.batch);
 		put_message(l->result_write, body);
 	}
 	_exit(0);
