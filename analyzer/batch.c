@@ -14,7 +14,7 @@
 enum { HEADER_BYTES = 4 };
 #define HEADER_GAP_NS 10000000
 #define BLOCKED_NS 20000
-enum { MAX_QUEUED = 65536 };
+enum { MAX_QUEUED = 65536, PERIOD_TAKES = 4 };
 
 struct message {
 	int64_t end_offset, start_ns, end_ns;
@@ -518,7 +518,8 @@ static void fill_facts(const struct loader *l, struct loader_facts *f)
 	*f = (struct loader_facts){.taken = l->taken, .workers = l->workers, .consumer = l->consumer};
 	if (l->served)
 		f->service_ns = l->service_ns / l->served;
-	if (l->taken > 1 && span > 0)
+	/* the first batches lie ready while the workers start, and tell nothing */
+	if (l->taken > PERIOD_TAKES && span > 0)
 		f->period_ns = span / (l->taken - 1);
 }
 
@@ -574,20 +575,17 @@ void batches_on_take(struct batches *b, void (*fn)(void *ctx, const struct threa
 bool batches_facts(const struct batches *b, const struct process *p, struct loader_facts *facts)
 {
 	const struct loader *best = NULL;
-	int64_t workers = 0;
 
 	for (size_t i = 0; i < b->nloaders; i++) {
 		const struct loader *l = b->loaders[i];
 
 		if (l->process != p)
 			continue;
-		workers += l->workers;
 		if (!best || l->taken > best->taken)
 			best = l;
 	}
 	if (!best)
 		return false;
 	fill_facts(best, facts);
-	facts->workers = workers;
 	return true;
 }

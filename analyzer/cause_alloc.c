@@ -29,6 +29,7 @@ static void explain(void *state, const struct result *r, struct finding *f)
 		frees |= starts_with(row->name, "cudaFree");
 	}
 	finding_evidence(f, "a call takes %s (median), %s (longest)", words_ns(spread_at(&e->each, 0.5)), words_ns(e->each.max));
+	evidence_say_place(e, f);
 	evidence_say_ranks(e, f);
 	evidence_say_rhythm(e, f);
 	if (frees)

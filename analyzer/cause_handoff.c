@@ -57,6 +57,7 @@ static void explain(void *state, const struct result *r, struct finding *f)
 	row = tally_top(&e->names, 0);
 	if (row && row->ns * 10 > e->ns)
 		finding_evidence(f, "in %s: %s", row->name, evidence_part(e, f, row->ns));
+	evidence_say_place(e, f);
 	evidence_say_ranks(e, f);
 	finding_advice(f, "hand over few large tensors instead of many small objects: collate in the worker, return arrays instead of lists of Python objects");
 	finding_advice(f, "if a pin-memory thread is among the threads above: it competes with the training thread for the interpreter; try pin_memory=False, or a batch already contiguous");

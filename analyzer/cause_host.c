@@ -38,8 +38,8 @@ static void explain_lock(void *state, const struct result *r, struct finding *f)
 	struct evidence *e = state;
 	const struct tally_row *row;
 
-	(void)r;
-	finding_title(f, "The launching thread sleeps or waits for a lock: %s", words_ns(f->ns));
+	finding_title(f, r->ndevices ? "The launching thread sleeps or waits for a lock: %s" : "The training thread sleeps or waits for a lock: %s",
+		words_ns(f->ns));
 	for (unsigned k = 0; k < 3 && (row = tally_top(&e->names, k)); k++)
 		if (row->ns * 20 > e->ns)
 			finding_evidence(f, "%s: %s in %s", row->name, evidence_part(e, f, row->ns), words_count(row->count, "call", "calls"));
@@ -49,6 +49,7 @@ static void explain_lock(void *state, const struct result *r, struct finding *f)
 	row = tally_top(&e->threads, 0);
 	if (row)
 		finding_evidence(f, "most in %s", row->name);
+	evidence_say_place(e, f);
 	evidence_say_ranks(e, f);
 	evidence_say_rhythm(e, f);
 	finding_advice(f, "if another thread of the process computes in Python meanwhile (data, logging, metrics), it holds the interpreter lock: move it to a process of its own");
@@ -72,6 +73,7 @@ static void explain_descheduled(void *state, const struct result *r, struct find
 		finding_evidence(f, "%lld CPUs are allowed%s", (long long)e->cpus, e->workers_seen ? "" : " to the process");
 	if (e->workers_seen)
 		finding_evidence(f, "%s share them", words_count(e->workers_seen, "loader worker", "loader workers"));
+	evidence_say_place(e, f);
 	evidence_say_ranks(e, f);
 	finding_advice(f, "ask for more CPUs (container limits throttle, too), or use fewer: workers + threads per worker + one per rank should fit");
 	finding_advice(f, "limit helper threads: OMP_NUM_THREADS, torch.set_num_threads, cv2.setNumThreads(0); bind each rank to its own CPUs");
@@ -94,6 +96,7 @@ static void explain_compute(void *state, const struct result *r, struct finding 
 	finding_evidence(f, "%s, %s each on average", words_count(f->gaps, "gap", "gaps"), words_ns(f->gaps ? f->ns / f->gaps : 0));
 	if (row)
 		finding_evidence(f, "the thread: %s", row->name);
+	evidence_say_place(e, f);
 	evidence_say_ranks(e, f);
 	evidence_say_rhythm(e, f);
 	finding_advice(f, "if the gaps are many and short, the framework's dispatch is the limit: torch.compile, CUDA graphs, larger batches");
@@ -133,6 +136,7 @@ static void explain_launch(void *state, const struct result *r, struct finding *
 	for (unsigned k = 0; k < 2 && (row = tally_top(&e->names, k)); k++)
 		if (row->ns * 10 > e->ns)
 			finding_evidence(f, "%s: %s in %s", row->name, evidence_part(e, f, row->ns), words_count(row->count, "call", "calls"));
+	evidence_say_place(e, f);
 	evidence_say_ranks(e, f);
 	finding_advice(f, "fewer, larger kernels: torch.compile (fuses), fused or foreach optimizers, a larger batch");
 	finding_advice(f, "or one launch for many kernels: CUDA graphs (torch.cuda.make_graphed_callables, mode=\"reduce-overhead\")");

@@ -200,6 +200,7 @@ static void explain(void *state, const struct result *r, struct finding *f)
 		finding_evidence(f, "only %u of %u ranks were recorded: a later one may be among the others", s->seen_ranks, s->nranks);
 	if (s->clock_error_ns)
 		finding_evidence(f, "clocks of the hosts agree to about %s", words_ns(s->clock_error_ns));
+	evidence_say_place(&s->e, f);
 	evidence_say_ranks(&s->e, f);
 	finding_evidence(f, "a waiting NCCL kernel spins: nvidia-smi shows these GPUs as 100 %% busy");
 	if (top->busy_ns * 2 > waited)

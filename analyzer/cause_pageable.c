@@ -62,6 +62,7 @@ static void explain(void *state, const struct result *r, struct finding *f)
 	if (s->copies)
 		finding_evidence(f, "%s of %s (mean) at %s; from pinned memory a copy runs at the speed of the bus and beside the kernels",
 			words_count(s->copies, "copy", "copies"), words_bytes(s->copy_bytes / s->copies), words_rate(s->copy_bytes, s->copy_ns));
+	evidence_say_place(&s->e, f);
 	evidence_say_ranks(&s->e, f);
 	finding_advice(f, "DataLoader(..., pin_memory=True) and batch.to(device, non_blocking=True)");
 	finding_advice(f, "tensors made in the training loop: allocate them with pin_memory=True once and reuse them");

@@ -9,14 +9,21 @@
 #include "analyzer/cause_seen.h"
 #include "analyzer/cause_words.h"
 #include "analyzer/mem.h"
+#include "analyzer/where.h"
 
-struct seen { struct evidence e; int64_t queued_ns, own_ns, blind_ns; };
+struct seen { struct evidence e; int64_t queued_ns, own_ns, blind_ns, alone_ns; };
+
+/* No workers: the training thread makes its batches itself. Where it waits it tells what for. */
+static bool makes_its_own(const struct moment *m)
+{
+	return !m->loader && moment_on_waiter(m) && m->activity == ACT_CALL && m->call && m->call->at && where_loads(m->call->at->text);
+}
 
 static bool claim(const struct timeline *tl, const struct moment *m, int64_t *until_ns)
 {
 	(void)tl;
 	*until_ns = m->end_ns;
-	if (!moment_idle(m) || !m->loader)
+	if (!moment_idle(m) || (!m->loader && !makes_its_own(m)))
 		return false;
 	cut_at_batch(m, until_ns);
 	return true;
@@ -36,6 +43,8 @@ static void see(void *state, const struct timeline *tl, const struct moment *m)
 		s->own_ns += m->end_ns - m->start_ns;
 	else if (m->call && m->call->name->range == RANGE_WAITS_FOR_WORKERS)
 		s->blind_ns += m->end_ns - m->start_ns;
+	if (!m->loader)
+		s->alone_ns += m->end_ns - m->start_ns;
 	if (m->batch && m->batch->queued_behind)
 		s->queued_ns += m->end_ns - m->start_ns;
 }
@@ -64,6 +73,23 @@ static bool explain_annotated(struct seen *s, const struct result *r, struct fin
 	return true;
 }
 
+static void explain_alone(struct seen *s, const struct result *r, struct finding *f)
+{
+	struct evidence *e = &s->e;
+	const struct tally_row *row = tally_top(&e->names, 0);
+
+	finding_title(f, "%s waits %s while the training thread prepares samples itself", words_waiter(r, true), words_ns(f->ns));
+	finding_evidence(f, "the training thread waits inside the data set's own code: num_workers is 0");
+	if (row)
+		finding_evidence(f, "%s of it in %s", evidence_part(e, f, row->ns), row->name);
+	evidence_say_place(e, f);
+	evidence_say_ranks(e, f);
+	evidence_say_rhythm(e, f);
+	finding_advice(f, "DataLoader(..., num_workers=%lld): samples are then prepared while the model computes",
+		(long long)(e->cpus > 1 ? (e->cpus < 4 ? e->cpus : 4) : 2));
+	finding_advice(f, "make a sample cheaper: look at what waits there");
+}
+
 static void explain(void *state, const struct result *r, struct finding *f)
 {
 	struct seen *s = state;
@@ -74,6 +100,10 @@ static void explain(void *state, const struct result *r, struct finding *f)
 
 	if (explain_annotated(s, r, f))
 		return;
+	if (s->alone_ns * 2 > e->ns) {
+		explain_alone(s, r, f);
+		return;
+	}
 	finding_title(f, "%s waits %s for workers that prepare samples%s", words_waiter(r, true), words_ns(f->ns), no_cpu ? ": no CPU left" : "");
 	finding_evidence(f, "%s on a CPU, %s waiting for one, %s elsewhere", words_share(e->cpu_ns, e->ns), words_share(e->runnable_ns, e->ns),
 		words_share(e->ns - e->cpu_ns - e->runnable_ns, e->ns));
@@ -88,6 +118,7 @@ static void explain(void *state, const struct result *r, struct finding *f)
 		finding_evidence(f, "%s of it in %s", evidence_part(e, f, row->ns), row->name);
 	if (e->off_cpu_ns * 5 > e->ns)
 		finding_evidence(f, "%s off the CPU in nothing that was recorded: raw system calls, locks, or page faults", evidence_part(e, f, e->off_cpu_ns));
+	evidence_say_place(e, f);
 	evidence_say_ranks(e, f);
 	evidence_say_rhythm(e, f);
 	if (no_cpu)

@@ -108,6 +108,7 @@ static void explain(void *state, const struct result *r, struct finding *f)
 	if (e->workers_seen)
 		finding_evidence(f, "%s seen over %s", words_count(e->workers_seen, "loader worker", "loader workers"),
 			words_count(tally_names(&e->targets), "connection", "connections"));
+	evidence_say_place(e, f);
 	evidence_say_ranks(e, f);
 	evidence_say_rhythm(e, f);
 	if (s->connect_ns * 5 > e->ns)

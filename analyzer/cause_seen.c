@@ -11,6 +11,7 @@
 
 #include "analyzer/cause_words.h"
 #include "analyzer/mem.h"
+#include "analyzer/where.h"
 
 static int larger_first(const void *a, const void *b)
 {
@@ -274,6 +275,12 @@ static void see_call(struct evidence *e, const struct moment *m, int64_t ns)
 		e->name_hash = hash_of(c->name->text);
 	}
 	tally_add_hashed(&e->names, c->name->text, e->name_hash, ns, bytes, fresh);
+	if (c->at) {
+		char place[256];
+
+		where_own(c->at->text, place, sizeof(place));
+		tally_add(&e->places, place, ns, bytes, fresh);
+	}
 	if (c->target) {
 		tally_add(&e->targets, c->target->text, ns, bytes, fresh);
 		if (c->target->target == TARGET_IS_FILE)
@@ -321,6 +328,7 @@ void evidence_release(struct evidence *e)
 	tally_free(&e->names);
 	tally_free(&e->ranks);
 	tally_free(&e->threads);
+	tally_free(&e->places);
 	rhythm_free(&e->rhythm);
 }
 
@@ -341,6 +349,15 @@ void evidence_say_ranks(struct evidence *e, struct finding *f)
 	for (unsigned k = 0; k < 4 && (row = tally_top(&e->ranks, k)) && len < sizeof(line); k++)
 		len += (size_t)snprintf(line + len, sizeof(line) - len, "%s%s %s", k ? ", " : "", row->name, evidence_part(e, f, row->ns));
 	finding_evidence(f, "by rank: %s%s", line, e->ranks.nrows > 4 ? ", ..." : "");
+}
+
+void evidence_say_place(struct evidence *e, struct finding *f)
+{
+	const struct tally_row *row;
+
+	for (unsigned k = 0; k < 3 && (row = tally_top(&e->places, k)); k++)
+		if (row->ns * 10 > e->ns)
+			finding_evidence(f, "%s of it at %s", evidence_part(e, f, row->ns), row->name);
 }
 
 void evidence_say_rhythm(const struct evidence *e, struct finding *f)

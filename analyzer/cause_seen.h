@@ -37,7 +37,7 @@ void rhythm_free(struct rhythm *r);
 struct evidence {
 	int64_t ns, bytes, calls;		/* bytes: of the calls' share that lies in the moments */
 	int64_t cpu_ns, runnable_ns, off_cpu_ns, call_ns;	/* by activity */
-	struct tally targets, folders, names, ranks, threads;	/* paths or peers; their folders; call names; "rank 1"; "pid 4711 (pt_data_worker)" */
+	struct tally targets, folders, names, ranks, threads, places;	/* paths or peers; their folders; call names; "rank 1"; "pid 4711 (pt_data_worker)"; "train.py:87 in __getitem__" */
 	struct spread each;			/* durations of the calls */
 	struct rhythm rhythm;
 	struct spread needed;			/* workers needed, as estimated at each moment: unsure at first */
@@ -63,6 +63,8 @@ const char *evidence_part(const struct evidence *e, const struct finding *f, int
 
 /* "rank 1: 3.2 s, rank 0: 1.1 s" as an evidence line, when more than one rank has a part. */
 void evidence_say_ranks(struct evidence *e, struct finding *f);
+/* "1.9 s of it at train.py:87 in __getitem__", for the places with a large part. */
+void evidence_say_place(struct evidence *e, struct finding *f);
 /* "comes every 21.0 s" when it does. */
 void evidence_say_rhythm(const struct evidence *e, struct finding *f);
 /* "rank 1" ... of a device's or thread's process; "pid 12" when the rank is not known. Static buffer. */

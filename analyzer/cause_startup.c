@@ -79,6 +79,7 @@ static void explain(void *state, const struct result *r, struct finding *f)
 	row = tally_top(&e->names, 0);
 	if (row && row->ns * 20 > e->ns)
 		finding_evidence(f, "mostly in %s (%s)", row->name, evidence_part(e, f, row->ns));
+	evidence_say_place(e, f);
 	evidence_say_ranks(e, f);
 	finding_advice(f, "long runs pay this once; when jobs are short or restart often, keep compile caches and the environment on a fast local disk");
 	finding_advice(f, "inside the training loop: keep input shapes fixed (padding to a few sizes), so that nothing is compiled or tuned anew");

@@ -13,7 +13,7 @@
 /* Faster than this per call, it most likely came from memory; no single disk stream is. */
 #define CACHED_BYTES_PER_S 1500000000.0
 
-struct seen { struct evidence e; int64_t own_ns, short_ns, fault_ns, queued_ns, open_ns; };
+struct seen { struct evidence e; int64_t own_ns, short_ns, fault_ns, queued_ns, open_ns; bool others; };
 
 static bool claim(const struct timeline *tl, const struct moment *m, int64_t *until_ns)
 {
@@ -35,8 +35,10 @@ static void see(void *state, const struct timeline *tl, const struct moment *m)
 	int64_t ns = m->end_ns - m->start_ns;
 
 	evidence_see(&s->e, tl, m);
-	if (!m->loader && moment_on_waiter(m))
+	if (!m->loader && moment_on_waiter(m)) {
 		s->own_ns += ns;
+		s->others = s->others || has_workers(tl, m->waiter->process);
+	}
 	if (m->activity != ACT_CALL)
 		*(m->activity == ACT_OFF_CPU ? &s->fault_ns : &s->short_ns) += ns;
 	if (moment_class(m) == CLASS_FILE_OPEN)
@@ -67,7 +69,16 @@ static void say_where(struct seen *s, struct finding *f)
 			"at this rate the data most likely comes from the device or the network, not from the page cache");
 }
 
-static void say_parts(struct seen *s, struct finding *f)
+/* Has it no loader workers at all? */
+static bool reads_alone(const struct seen *s, const struct result *r)
+{
+	for (unsigned i = 0; i < r->nhost_only; i++)
+		if (r->host_only[i].workers > 0)
+			return false;
+	return !s->others && !s->e.workers_seen;
+}
+
+static void say_parts(struct seen *s, const struct result *r, struct finding *f)
 {
 	if (s->open_ns * 5 > s->e.ns)
 		finding_evidence(f, "%s of it opening files: many small files", evidence_part(&s->e, f, s->open_ns));
@@ -76,8 +87,9 @@ static void say_parts(struct seen *s, struct finding *f)
 	if (s->fault_ns * 20 > s->e.ns)
 		finding_evidence(f, "%s of it off the CPU after mapping a file: page faults", evidence_part(&s->e, f, s->fault_ns));
 	if (s->own_ns * 2 > s->e.ns)
-		finding_evidence(f, "the training thread reads by itself (%s): num_workers is 0", evidence_part(&s->e, f, s->own_ns));
-	else if (s->e.workers_seen)
+		finding_evidence(f, "the training thread reads by itself: %s%s", evidence_part(&s->e, f, s->own_ns),
+			reads_alone(s, r) ? "; num_workers is 0" : ", not its loader's workers");
+	if (s->e.workers_seen)
 		finding_evidence(f, "%s seen, %lld CPUs allowed", words_count(s->e.workers_seen, "loader worker", "loader workers"), (long long)s->e.cpus);
 }
 
@@ -90,10 +102,11 @@ static void explain(void *state, const struct result *r, struct finding *f)
 
 	finding_title(f, "%s waits for files: %s reading %s%s", words_waiter(r, true), words_ns(f->ns), folder ? "from " : "storage", folder ? folder->name : "");
 	say_where(s, f);
-	say_parts(s, f);
+	say_parts(s, r, f);
+	evidence_say_place(e, f);
 	evidence_say_ranks(e, f);
 	evidence_say_rhythm(e, f);
-	if (s->own_ns * 2 > e->ns)
+	if (s->own_ns * 2 > e->ns && reads_alone(s, r))
 		finding_advice(f, "DataLoader(..., num_workers=%lld): read ahead in worker processes while the model computes",
 			(long long)(e->cpus > 1 ? (e->cpus < 4 ? e->cpus : 4) : 2));
 	if (rate >= CACHED_BYTES_PER_S || s->open_ns * 5 > e->ns || s->short_ns * 5 > e->ns)

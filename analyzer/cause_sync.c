@@ -105,6 +105,7 @@ static void explain(void *state, const struct result *r, struct finding *f)
 		finding_evidence(f, "%s of it is the wait's own tail: the device was done, the call had not returned", evidence_part(&s->e, f, s->tail_ns));
 	if (s->e.runnable_ns * 5 > s->e.ns)
 		finding_evidence(f, "%s of it the launching thread waited for a CPU", words_share(s->e.runnable_ns, s->e.ns));
+	evidence_say_place(&s->e, f);
 	evidence_say_ranks(&s->e, f);
 	finding_advice(f, "no .item(), .cpu(), print(loss) or 'if tensor:' in every step: keep values on the device, read them every n-th step");
 	finding_advice(f, "where a value is needed, copy it with non_blocking=True to pinned memory and look at it a step later");

@@ -128,6 +128,7 @@ static void explain(void *state, const struct result *r, struct finding *f)
 		finding_evidence(f, "creating processes took %s of it", evidence_part(&s->e, f, s->fork_ns));
 	if (s->reap_ns * 20 > s->e.ns)
 		finding_evidence(f, "waiting for old workers to end took %s of it", evidence_part(&s->e, f, s->reap_ns));
+	evidence_say_place(&s->e, f);
 	evidence_say_ranks(&s->e, f);
 	finding_advice(f, "DataLoader(..., persistent_workers=True): workers then live through all epochs");
 	finding_advice(f, "make workers start faster: no heavy imports or index building in the dataset's constructor or worker_init_fn; start method fork or forkserver instead of spawn");

@@ -117,6 +117,7 @@ static void explain(void *state, const struct result *r, struct finding *f)
 	finding_evidence(f, "a batch waits in its worker's queue while that worker makes another one; a free worker would have had it ready earlier");
 	if (e->off_cpu_ns + e->call_ns > e->cpu_ns)
 		finding_evidence(f, "%s of this time the worker is not on a CPU: more workers cost little", words_share(e->off_cpu_ns + e->call_ns, e->ns));
+	evidence_say_place(e, f);
 	evidence_say_ranks(e, f);
 	evidence_say_rhythm(e, f);
 	finding_advice(f, "DataLoader(..., num_workers=%lld) (now %lld)", (long long)more, (long long)e->workers_seen);

@@ -226,6 +226,7 @@ static void say_writes(struct seen *s, struct finding *f)
 		finding_evidence(f, "%s in %s", words_count(tally_names(&e->targets), "file", "files"), row->name);
 	if (s->sync_ns * 20 > e->ns)
 		finding_evidence(f, "%s of it in fsync: the device's own speed, not the page cache's", evidence_part(e, f, s->sync_ns));
+	evidence_say_place(e, f);
 	evidence_say_ranks(e, f);
 	evidence_say_rhythm(e, f);
 }

@@ -25,7 +25,7 @@ struct host_run {
 	int64_t *lengths;		/* between takes */
 	size_t nlengths, cap;
 	int64_t calls;
-	int64_t gap_start_ns, last_gap_ns[LEDGER_CAUSES];
+	int64_t last_gap_ns[LEDGER_CAUSES], gap_ns[LEDGER_CAUSES], gap_at_ns[LEDGER_CAUSES];	/* of a cause's present gap */
 };
 
 struct host_runs {
@@ -138,11 +138,15 @@ static void book(struct host_runs *h, unsigned row, struct moment *m)
 		r->sums.unknown[cause_unknown_reason(m)] += ns;
 	if (r->last_gap_ns[row] != m->gap_start_ns || !r->sums.gaps[row]) {
 		r->last_gap_ns[row] = m->gap_start_ns;
+		r->gap_ns[row] = 0;
+		r->gap_at_ns[row] = m->start_ns;
 		r->sums.gaps[row]++;
 	}
-	if (ns > r->sums.worst_ns[row]) {
-		r->sums.worst_ns[row] = ns;
-		r->sums.worst_at_ns[row] = m->start_ns;
+	/* a wait is cut into many moments: its parts for one cause count together */
+	r->gap_ns[row] += ns;
+	if (r->gap_ns[row] > r->sums.worst_ns[row]) {
+		r->sums.worst_ns[row] = r->gap_ns[row];
+		r->sums.worst_at_ns[row] = r->gap_at_ns[row];
 	}
 	switch (leaf_group(c->leaf)) {
 	case GROUP_DATA: r->data_ns += ns; break;
@@ -203,6 +207,7 @@ static bool is_lost(const struct host_runs *h, const struct host_run *r, const s
 	case CLASS_COND_WAIT:
 	case CLASS_JOIN:
 	case CLASS_CHILD_WAIT:
+	case CLASS_SLEEP:
 	case CLASS_FD_SYNC:
 	case CLASS_PROC:
 	case CLASS_NET_CONNECT:

@@ -68,7 +68,7 @@ classify() { # classify WORKERS METHOD LEAST-WAIT-MS
 for name; do
 	echo "== $name"
 	case $name in
-	# without workers nobody can tell a slow decoder from a slow loop: only reading is seen as waiting for data
+	# 4 ms are too short to be told whose they are: only reading is seen as waiting for data (data_pytorch_test.sh has longer ones)
 	classify-0) classify 0 fork 1 ;;
 	classify-2-fork) classify 2 fork 500 ;;
 	classify-2-spawn) classify 2 spawn 500 ;;
