@@ -95,9 +95,57 @@ static json_t *steps(const struct step_result *s)
 	return o;
 }
 
+static json_t *scale(const struct scaler_result *s)
+{
+	json_t *o = json_object();
+
+	put(o, "known", text(s->scale_known == SCALE_ASSUMED ? "assumed" : scale_known_name(s->scale_known)));
+	put(o, "first", json_real(s->scale_first));
+	put(o, "last", json_real(s->scale_last));
+	put(o, "least", json_real(s->scale_least));
+	put(o, "most", json_real(s->scale_most));
+	put_int(o, "read_back", s->scale_anchors);
+	put(o, "at_minimum", json_boolean(s->at_minimum));
+	if (s->constants_known) {
+		put(o, "growth_factor", json_real(s->growth));
+		put(o, "backoff_factor", json_real(s->backoff));
+		put_int(o, "growth_interval", s->interval);
+	}
+	return o;
+}
+
+/* What a scaler's steps are known by. */
+static json_t *scaler(const struct device_result *d)
+{
+	const struct scaler_result *s = &d->scaler;
+	json_t *o = json_object(), *by;
+
+	put(o, "seen", json_boolean(d->scaler_seen));
+	put_int(o, "checks", d->scaler_checks);
+	put_int(o, "skips", d->scaler_skips);
+	if (!s->checks)
+		return o;
+	put(o, "form", text(scaler_form_name(s->form)));
+	put_int(o, "partly", s->verdicts[SCALER_PARTLY]);
+	put_int(o, "unknown", s->verdicts[SCALER_UNKNOWN]);
+	put(o, "evidence", by = json_object());
+	for (int e = 0; e < SCALER_EVIDENCES; e++)
+		if (s->evidence[e])
+			put_int(by, scaler_evidence_name(e), s->evidence[e]);
+	put(o, "confidence", json_real(s->confidence_sum / (double)s->checks));
+	put(o, "least_confidence", json_real(s->least_confidence));
+	put_int(o, "warmup_skips", s->warmup_skips);
+	put_int(o, "probe_skips", s->probe_skips);
+	put_int(o, "longest_run", s->longest_run);
+	put_int(o, "longest_run_at", s->longest_run_at);
+	put_int(o, "first_skip", s->first_skip);
+	put(o, "scale", scale(s));
+	return o;
+}
+
 static json_t *device(const struct device_result *d)
 {
-	json_t *o = json_object(), *windows, *scaler;
+	json_t *o = json_object(), *windows;
 
 	put_int(o, "rank", d->rank);
 	put(o, "host", text(d->host));
@@ -109,10 +157,7 @@ static json_t *device(const struct device_result *d)
 	put(windows, "steady", window(&d->windows[WINDOW_STEADY]));
 	put(windows, "gpu_span", window(&d->windows[WINDOW_GPU_SPAN]));
 	put(o, "steps", steps(&d->steps));
-	put(o, "scaler", scaler = json_object());
-	put(scaler, "seen", json_boolean(d->scaler_seen));
-	put_int(scaler, "checks", d->scaler_checks);
-	put_int(scaler, "skips", d->scaler_skips);
+	put(o, "scaler", scaler(d));
 	return o;
 }
 

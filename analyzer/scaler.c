@@ -319,8 +319,8 @@ static int read_flags(struct scaler *s, const struct scaler_note *update, int *s
 		flag_value(n[i], &value);
 		if (exactly)
 			value = n[i]->bits != 0;
-		else if (update && update->known && !value != (s->reads[i].named + s->reads[i].others > 0))
-			continue;
+		else if (update && update->known && (value ? s->reads[i].named > 0 : s->reads[i].named + s->reads[i].others == 0))
+			continue;	/* adding up the flags may follow a set one */
 		*exact |= exactly || s->reads[i].reduced;
 		flags++;
 		*set += value;

@@ -39,7 +39,9 @@ void timeline_evict_notes(struct thread *t, int64_t before_ns)
 const struct scaler_note *timeline_scaler_note(const struct thread *t, int64_t launch_ns, bool update)
 {
 	const struct thread_node *n = (const struct thread_node *)t;
+	const struct scaler_note *best = NULL;
 	size_t low = 0, high = n->nnotes;
+	int64_t least = SLACK_NS + 1;
 
 	while (low < high) {
 		size_t mid = (low + high) / 2;
@@ -49,9 +51,15 @@ const struct scaler_note *timeline_scaler_note(const struct thread *t, int64_t l
 		else
 			high = mid;
 	}
-	/* the call nearest before, and only if the launch lies in it */
-	for (; low && n->notes[low - 1].start_ns + SLACK_NS + n->notes[low - 1].call_ns + SLACK_NS >= launch_ns; low--)
-		if (n->notes[low - 1].update == update)
-			return &n->notes[low - 1];
-	return NULL;
+	/* the call that the launch lies in, or nearly: read-backs may follow one another within microseconds */
+	for (; low && n->notes[low - 1].start_ns + n->notes[low - 1].call_ns + SLACK_NS >= launch_ns; low--) {
+		const struct scaler_note *c = &n->notes[low - 1];
+		int64_t end = c->start_ns + c->call_ns, off = launch_ns < c->start_ns ? c->start_ns - launch_ns : launch_ns > end ? launch_ns - end : 0;
+
+		if (c->update == update && off < least) {
+			least = off;
+			best = c;
+		}
+	}
+	return best;
 }
