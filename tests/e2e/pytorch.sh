@@ -85,7 +85,7 @@ for name; do
 	ddp)
 		by_itself ddp "$python" "$ddp" --steps 20
 		under ddp "$python" "$ddp" --steps 20
-		report
+		report --ranks 2
 		;;
 	ddp-torchrun)
 		by_itself ddp "$python" "$ddp" --steps 20
