@@ -226,8 +226,17 @@ static void acquit_scaler(struct result *r, int64_t window_ns)
 	for (unsigned i = 0; i < r->ndevices; i++)
 		if (r->devices[i].scaler_seen && (!most || r->devices[i].scaler_checks > most->scaler_checks))
 			most = &r->devices[i];
-	if (!most || accused(r, GROUP_SCALER))
+	if (accused(r, GROUP_SCALER) || !r->ndevices)
 		return;
+	if (!most) {
+		acquit(r, mem_copy("loss scaler: no scaler seen in this job"));
+		return;
+	}
+	if (most->scaler.verdicts[SCALER_UNKNOWN] * 10 > most->scaler_checks) {
+		acquit(r, mem_format("loss scaler: cannot tell for %lld of %lld steps whether the optimizer was skipped (a fused optimizer whose flag nobody reads "
+			"back); scaler.get_scale() once a step would tell", (long long)most->scaler.verdicts[SCALER_UNKNOWN], (long long)most->scaler_checks));
+		return;
+	}
 	if (most->scaler_skips)
 		acquit(r, mem_format("loss scaler: %lld of %lld steps skipped, %s of the time, not your problem", (long long)most->scaler_skips,
 			(long long)most->scaler_checks,

@@ -29,7 +29,7 @@ static void show_progress(void *ctx, uint64_t done_bytes, uint64_t total_bytes)
 	*shown = true;
 }
 
-static int analyse(const char *const *paths, unsigned npaths, struct result *r)
+int report_analyse(const char *const *paths, unsigned npaths, struct result *r)
 {
 	bool shown = false;
 	struct analysis_options opt = { .progress_ctx = &shown };
@@ -155,7 +155,7 @@ int report_produce(const struct cli *cli, const char *const *paths, unsigned npa
 	bool several = !stat(shown, &st) && S_ISDIR(st.st_mode);
 	int rc, saved = EXIT_DONE, decided;
 
-	rc = analyse(paths, npaths, &r);
+	rc = report_analyse(paths, npaths, &r);
 	if (rc)
 		return rc;
 	rc = write_report(cli, &r, shown, several, to);

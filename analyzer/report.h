@@ -8,6 +8,10 @@
 #include <stdio.h>
 
 struct cli;
+struct result;
+
+/* Analyses the traces, with progress on a terminal; says on stderr what goes wrong. EXIT_DONE with *r filled, to be freed with result_free, or EXIT_IO. */
+int report_analyse(const char *const *paths, unsigned npaths, struct result *r);
 
 /*
  * Analyses the traces, prints the summary to `to` (or the file that --report names) and, when `saved_json` is not NULL, the JSON into that file.
