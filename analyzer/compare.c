@@ -32,22 +32,26 @@ struct comparison {
 	double culprit_ns;
 };
 
-/* Length of a usual step: of the slowest rank, since the others wait for it. 0 = none found. */
+/* Mean length of a step: of the slowest rank, since the others wait for it. 0 = none found. */
 static int64_t usual_step(const struct result *r)
 {
 	int64_t most = 0;
 
 	for (unsigned i = 0; i < r->ndevices; i++) {
-		if (!r->devices[i].windows[WINDOW_STEADY].present || !r->devices[i].steps.median_ns)
+		const struct window_result *w = &r->devices[i].windows[WINDOW_STEADY];
+
+		if (!w->present || w->steps < 1)
 			return 0;
-		if (r->devices[i].steps.median_ns > most)
-			most = r->devices[i].steps.median_ns;
+		if (w->ns / w->steps > most)
+			most = w->ns / w->steps;
 	}
 	for (unsigned i = 0; !r->ndevices && i < r->nhost_only; i++) {
-		if (!r->host_only[i].steps.median_ns)
+		const struct host_result *h = &r->host_only[i];
+
+		if (h->steps.count < 1)
 			return 0;
-		if (r->host_only[i].steps.median_ns > most)
-			most = r->host_only[i].steps.median_ns;
+		if (h->wall_ns / h->steps.count > most)
+			most = h->wall_ns / h->steps.count;
 	}
 	return most;
 }
@@ -149,7 +153,7 @@ static char *verdict(const struct comparison *c)
 static char *scaler_words(const struct comparison *c)
 {
 	const struct side *a = &c->after;
-	double cost = a->step_ns > 0 ? (a->wasted_ns + a->leaf_ns[LEAF_SCALER_SKIP]) / a->step_ns / (a->r.ndevices ? 1 : 1) : 0;
+	double cost = a->step_ns > 0 ? (a->wasted_ns + a->leaf_ns[LEAF_SCALER_SKIP]) / a->step_ns : 0;
 	char share[AMOUNT_MAX];
 
 	if (!a->checks)

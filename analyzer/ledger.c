@@ -30,6 +30,7 @@ struct ledger {
 	bool has_steps, span_begun, excerpt;
 	int64_t span_start_ns, steady_start_ns, steady_end_ns;
 	int64_t steps;			/* step cuts passed */
+	bool tail_counts;		/* what came after the last cut is a step, too */
 	int64_t since_scaler_ns;	/* compute since the last scaler cut */
 	int64_t compute_ns;
 	int64_t cause_gap[LEDGER_CAUSES];
@@ -416,6 +417,7 @@ int ledger_close(struct ledger *l, int64_t end_ns, int64_t last_op_ns, struct wi
 	if (steady_now(l) && l->steady_end_ns > l->steady_start_ns &&
 	    fill(&windows[WINDOW_STEADY], &l->steady, l->steady_start_ns, l->steady_end_ns - l->steady_start_ns, "steady", error, error_len) < 0)
 		return -1;
+	windows[WINDOW_STEADY].steps = windows[WINDOW_STEADY].present ? l->steps - l->warm_steps - 1 + l->tail_counts : 0;
 	return 0;
 }
 
@@ -427,6 +429,7 @@ void ledger_last_op(struct ledger *l, int64_t at_ns)
 	training = l->has_steps && (l->excerpt || tail_is_training(l));
 	if (training)
 		l->steady_end_ns = at_ns;
+	l->tail_counts = training;
 	carry(l, l->has_steps && !training, training && steady_now(l));
 	l->span_begun = false;
 }

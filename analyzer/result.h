@@ -33,6 +33,7 @@ enum window_kind { WINDOW_RUN, WINDOW_STEADY, WINDOW_GPU_SPAN, WINDOW_COUNT };
 struct window_result {
 	bool present;					/* steady is absent when no steps were found */
 	int64_t start_ns, ns;
+	int64_t steps;					/* full steps in it; the steady window only */
 	int64_t compute_ns, exposed_comm_ns, exposed_copy_ns, idle_ns;	/* sum == ns */
 	int64_t ledger_a[LEAF_COUNT];			/* sum == idle_ns */
 	int64_t ledger_b[LEAF_COUNT];			/* sum == exposed_comm + exposed_copy + idle */
