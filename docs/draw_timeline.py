@@ -58,6 +58,33 @@ def read(tracecat, path):
     return tracks, slices, attributes
 
 
+def short(name):
+    """A mangled kernel name to the last plain part of it, which is what a person reads."""
+    m = re.match(r'_ZN?K?', name)
+    if not m:
+        return name
+    rest, last = name[m.end():], name
+    while True:
+        m = re.match(r'(\d+)', rest)
+        if not m or not int(m[1]):
+            return last
+        last, rest = rest[m.end():m.end() + int(m[1])], rest[m.end() + int(m[1]):]
+        if not name.startswith('_ZN'):
+            return last
+
+
+def merged(slices, gpu, nearby):
+    """Longest first; neighbours of one colour that are too narrow to be told apart become one."""
+    out = []
+    for a, b, name in sorted(slices):
+        name = short(name)
+        if out and colour(out[-1][2], gpu) == colour(name, gpu) and a - out[-1][1] < nearby and b - a < 8 * nearby and b > out[-1][1]:
+            out[-1][1] = b
+        else:
+            out.append([a, b, name])
+    return sorted(out, key=lambda s: s[0] - s[1])
+
+
 def main():
     tracecat, session, out = sys.argv[1:4]
     files = [read(tracecat, p) for p in sorted(glob.glob(os.path.join(session, '*.pftrace')))]
@@ -90,7 +117,7 @@ def main():
         y = 28 + n * (ROW + GAP)
         svg.append('<text x="%d" y="%d" text-anchor="end" fill="#222">%s</text>' % (LEFT - 8, y + 13, html.escape(label[:42])))
         svg.append('<rect x="%d" y="%d" width="%d" height="%d" fill="#f5f5f5"/>' % (LEFT, y, WIDTH - LEFT - 10, ROW))
-        for a, b, name in sorted(slices, key=lambda s: s[0] - s[1]):
+        for a, b, name in merged(slices, gpu, 0.5 / scale):
             a, b = max(a, start), min(b, start + length)
             w = (b - a) * scale
             x = LEFT + (a - start) * scale

@@ -38,6 +38,7 @@ static void set_int(const char *name, int value)
 
 static pid_t start_rank(const struct plan *p, int rank, char **argv)
 {
+	char self[4096] = { 0 };
 	pid_t pid;
 
 	fflush(stdout);
@@ -51,7 +52,8 @@ static pid_t start_rank(const struct plan *p, int rank, char **argv)
 	set_int("LOCAL_RANK", rank);
 	set_int("WORLD_SIZE", p->world);
 	setenv("TRAIN_DIR", p->dir, 1);
-	execv("/proc/self/exe", argv);
+	/* by its path, so that the process is called what the program is called */
+	execv(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0 ? self : argv[0], argv);
 	fprintf(stderr, "train: cannot start rank %d: %s\n", rank, strerror(errno));
 	_exit(127);
 }
