@@ -8,6 +8,7 @@
 
 #include "analyzer/retry.h"
 #include "analyzer/timeline_build.h"
+#include "analyzer/where.h"
 
 /* An NCCL call of the ordinary kind only queues work: microseconds. One that lasts this long opens connections (NCCL connects lazily). */
 #define LAZY_CONNECT_NS 1000000
@@ -52,6 +53,11 @@ bool moment_writes(const struct moment *m)
 	if (c == CLASS_FD_WRITE || c == CLASS_NET_WRITE)
 		return k != TARGET_IS_FILE || !is_memory_path(moment_path(m));
 	return false;
+}
+
+bool moment_looks_up(const struct moment *m)
+{
+	return moment_class(m) == CLASS_NET_CONNECT && m->call->name->call == CALL_getaddrinfo;
 }
 
 bool moment_on_socket(const struct moment *m)
@@ -144,6 +150,9 @@ bool moment_on_storage(const struct timeline *tl, const struct moment *m)
 
 bool moment_on_remote(const struct timeline *tl, const struct moment *m)
 {
+	/* by the training thread it is most likely the other ranks' */
+	if (moment_looks_up(m))
+		return m->loader || (m->call->at && where_loads(m->call->at->text));
 	if (!moment_on_socket(m) || retry_is_comm(tl, m->thread ? m->thread->process : NULL, m->call->target))
 		return false;
 	/* sending is asking when a loader does it; from the training thread it is logging or uploading */

@@ -46,6 +46,8 @@ bool ends_with(const char *text, const char *tail);
 bool moment_reads_file(const struct moment *m);
 /* In a call that writes to a file or flushes one. */
 bool moment_writes(const struct moment *m);
+/* Looking up a host's name. */
+bool moment_looks_up(const struct moment *m);
 /* In any call on a TCP or UDP socket. */
 bool moment_on_socket(const struct moment *m);
 /* The waiting thread or the thread at the end of the walk is inside an NCCL call of setup, or one that connects lazily (long enough). */

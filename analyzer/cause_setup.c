@@ -9,7 +9,7 @@
 static bool claim(const struct timeline *tl, const struct moment *m, int64_t *until_ns)
 {
 	*until_ns = m->end_ns;
-	if (!moment_idle(m) || m->loader || !moment_in_comm_setup(tl, m))
+	if (!moment_idle(m) || m->loader || moment_on_remote(tl, m) || !(moment_in_comm_setup(tl, m) || moment_looks_up(m)))
 		return false;
 	cut_at_retry(tl, m, until_ns);
 	return true;

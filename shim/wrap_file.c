@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdio_ext.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/uio.h>
@@ -40,6 +42,8 @@
 #define END_STREAM(fp, bytes, failed) seen_stream_end(&seen, bytes, failed)
 #define BEGIN_FD(fd) seen_fd(&seen, id, fd)
 #define END_FD(fd) seen_fd_end(&seen, r != 0)
+#define BEGIN_LOCK(waits, fd) ((waits) && seen_fd(&seen, id, fd))
+#define END_LOCK(waits, fd) seen_fd_end(&seen, r != 0)
 #define BEGIN_PLAIN() seen_wait(&seen, id, TARGET_NONE, 0)
 #define END_PLAIN() seen_fd_end(&seen, r != 0)
 #define BEGIN_MAP(n, flags, fd) (!((flags) & MAP_ANONYMOUS) && fd >= 0 && seen_fd(&seen, id, fd))

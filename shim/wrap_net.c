@@ -7,10 +7,14 @@
 #include "shim/rows.h"
 
 #include <errno.h>
+#include <netdb.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "shim/seen.h"
+#include "shim/strings.h"
 #include "shim/tcp.h"
+#include "shim/text.h"
 
 #define API ROWS_POINTER
 #define HAND(name, call) static __typeof__(name) *real_##name;
@@ -22,6 +26,8 @@
 #define END_NET(fd, dir, flags, buf) seen_io_end(&seen, r, buf)
 #define BEGIN_MANY(fd, dir, flags) seen_io(&seen, id, fd, dir, (flags) & MSG_DONTWAIT)
 #define END_MANY(fd, dir, flags) seen_io_end(&seen, r < 0 ? -1 : many_bytes(msgs, (unsigned)r), NULL)
+#define BEGIN_LOOKUP(node) ((node) && seen_wait(&seen, id, TARGET_NONE, 0))
+#define END_LOOKUP(node) lookup_end(&seen, r, node)
 #define BEGIN_ACCEPT(fd) seen_io(&seen, id, fd, FD_READS, false)
 #define END_ACCEPT(fd) accept_end(&seen, r)
 
@@ -35,6 +41,21 @@ static ssize_t many_bytes(const struct mmsghdr *msgs, unsigned n)
 }
 
 /* The listening descriptor is the target; the new number starts afresh. Waiting in a loop of EAGAIN is one wait, as for reads. */
+/* Lookups are few: each may make its word. What fails, fails with a number of its own kind; only EAI_SYSTEM is told by errno. */
+static void lookup_end(struct seen *v, int r, const char *node)
+{
+	char word[300];
+	struct text_out o = text_out(word, sizeof(word));
+	int saved = errno;
+
+	text_str(&o, "host:");
+	text_str(&o, node);
+	v->span.target_kind = TARGET_STRING;
+	v->span.target = (intptr_t)strings_target(word, (size_t)(o.at - word));
+	span_end(&v->span, r == EAI_SYSTEM ? saved : 0);
+	errno = saved;
+}
+
 static void accept_end(struct seen *v, int fd)
 {
 	int err = fd < 0 ? errno : 0;

@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -19,6 +20,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
@@ -55,6 +57,63 @@ static void must(int ok, const char *what)
 }
 
 static char buf[4096], path[4096];
+
+static void locks(const char *data)
+{
+	int fd = open("data", O_RDWR);
+
+	must(fd >= 0, "locks");
+	expect("open", data, -1, 0);
+	must(flock(fd, LOCK_EX) == 0 && flock(fd, LOCK_UN) == 0 && flock(fd, LOCK_EX | LOCK_NB) == 0, "flock");
+	expect("flock", data, -1, 0);
+	must(lockf(fd, F_LOCK, 0) == 0 && lockf(fd, F_ULOCK, 0) == 0, "lockf");
+	expect("flock", data, -1, 0);
+	must(close(fd) == 0, "close");
+	expect("close", data, -1, 0);
+}
+
+static void events(const char *second)
+{
+	struct addrinfo *found;
+	eventfd_t value;
+	int e = eventfd(0, 0), p[2], out = open("second", O_WRONLY);
+
+	must(e >= 0 && out >= 0, "eventfd");
+	expect("open", second, -1, 0);
+	must(eventfd_write(e, 3) == 0 && eventfd_read(e, &value) == 0 && value == 3 && close(e) == 0, "eventfd");
+	expect("write", "fd:*", -1, 0);
+	expect("read", "fd:*", -1, 0);
+	expect("close", "fd:*", -1, 0);
+	must(pipe(p) == 0 && write(p[1], "12345", 5) == 5, "pipe");
+	expect("write", "pipe:*", 5, 0);
+	must(splice(p[0], NULL, out, NULL, 5, 0) == 5, "splice");
+	expect("sendfile", second, 5, 0);
+	must(close(out) == 0 && close(p[0]) == 0 && close(p[1]) == 0, "close");
+	expect("close", second, -1, 0);
+	expect("close", "", -1, 0);
+	expect("close", "pipe:*", -1, 0);
+	must(getaddrinfo("127.0.0.1", "80", NULL, &found) == 0, "getaddrinfo");
+	freeaddrinfo(found);
+	expect("getaddrinfo", "host:127.0.0.1", -1, 0);
+}
+
+/* A stream that goes on with another file keeps the descriptor's number, not its target. */
+static void reopened(void)
+{
+	FILE *fp = fopen("data", "r");
+	char second[4200];
+
+	must(fp != NULL, "fopen");
+	expect("fopen", path, -1, 0);
+	snprintf(second, sizeof(second), "%.*s/second", (int)(strrchr(path, '/') - path), path);
+	fp = freopen("second", "w+", fp);
+	must(fp && fwrite("x", 1, 1, fp) == 1, "freopen");
+	expect("fopen", second, -1, 0);
+	expect("fwrite", second, 1, 0);
+	must(fclose(fp) == 0, "fclose");
+	expect("fclose", second, -1, 0);
+	events(second);
+}
 
 static void files(void)
 {
@@ -103,6 +162,8 @@ static void files(void)
 	expect("close", path, -1, 0);
 	expect("close", path, -1, 0);
 
+	locks(path);
+	reopened();
 	fd = __open_2("data", O_RDONLY);
 	out = __open64_2("data", O_RDONLY);
 	must(fd >= 0 && out >= 0 && close(fd) == 0 && close(out) == 0, "open_2");

@@ -7,6 +7,7 @@
 #undef _FORTIFY_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -17,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/select.h>
@@ -67,6 +70,7 @@ static struct iovec iov = { buf, 8 };
 
 static void files(void)
 {
+	struct addrinfo *found;
 	int fd = open("f", O_RDWR | O_CREAT, 0600), q[2];
 	FILE *fp, *gone;
 	char *line = NULL;
@@ -115,6 +119,16 @@ static void files(void)
 	T(fsync, fsync(fd));
 	T(fdatasync, fdatasync(BAD));
 	T(sync_file_range, sync_file_range(BAD, 0, 1, 0));
+	T(splice, splice(BAD, NULL, fd, NULL, 1, 0));
+	T(flock, flock(BAD, LOCK_EX));
+	T(flock, flock(fd, LOCK_SH) || flock(fd, LOCK_UN));
+	T(lockf, lockf(BAD, F_LOCK, 0));
+	T(lockf64, lockf64(BAD, F_LOCK, 0));
+	T(eventfd_read, eventfd_read(BAD, &(eventfd_t){ 0 }));
+	T(eventfd_write, eventfd_write(BAD, 1));
+	T(freopen, freopen("no-such-folder/file", "r", fopen("/dev/null", "r")) != NULL);
+	T(freopen64, freopen64("/dev/null", "r", fopen("/dev/null", "r")) != NULL);
+	T(getaddrinfo, getaddrinfo("no number", NULL, &(struct addrinfo){ .ai_flags = AI_NUMERICHOST }, &found));
 	T(msync, msync((void *)1, 1, MS_SYNC));
 	T(mmap, mmap(NULL, 1, PROT_READ, MAP_PRIVATE, BAD, 0));
 	T(mmap, munmap(mmap(NULL, 1, PROT_READ, MAP_PRIVATE, fd, 0), 1));
