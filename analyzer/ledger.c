@@ -33,7 +33,7 @@ struct ledger {
 	bool tail_counts;		/* what came after the last cut is a step, too */
 	int64_t since_scaler_ns;	/* compute since the last scaler cut */
 	int64_t compute_ns;
-	int64_t cause_gap[LEDGER_CAUSES];
+	int64_t cause_gap[LEDGER_CAUSES], cause_ns[LEDGER_CAUSES], cause_at_ns[LEDGER_CAUSES];	/* each cause's present gap, its part of it */
 	int64_t gap_a_ns, gap_b_ns;
 	bool gap_counted;
 	struct ledger_sums cur, run, gpu_span, steady;
@@ -280,11 +280,15 @@ static void book(struct ledger *l, unsigned row, struct moment *m)
 		s->unknown[cause_unknown_reason(m)] += ns;
 	if (l->cause_gap[row] != m->gap_start_ns || !s->gaps[row]) {
 		l->cause_gap[row] = m->gap_start_ns;
+		l->cause_ns[row] = 0;
+		l->cause_at_ns[row] = m->start_ns;
 		s->gaps[row]++;
 	}
-	if (ns > s->worst_ns[row]) {
-		s->worst_ns[row] = ns;
-		s->worst_at_ns[row] = m->start_ns;
+	/* a gap is cut into many moments: its parts for one cause count together */
+	l->cause_ns[row] += ns;
+	if (l->cause_ns[row] > s->worst_ns[row]) {
+		s->worst_ns[row] = l->cause_ns[row];
+		s->worst_at_ns[row] = l->cause_at_ns[row];
 	}
 	if (!c->see || m->outside_steps || m->start_ns < l->see_from_ns)
 		return;

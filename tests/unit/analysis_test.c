@@ -21,6 +21,8 @@
 
 static char dir[64];
 
+static unsigned reads = 1;		/* into how many calls the reading of a step is divided */
+
 static int setup(void **unused)
 {
 	(void)unused;
@@ -72,7 +74,8 @@ static void rank(const char *name, const char *host, const char *boot, int pid, 
 	for (unsigned i = 0; i < steps; i++, t += 100 * MS) {
 		uint64_t flow = (uint64_t)pid * 100000 + 3 * i + 1;
 
-		sample_slice(s, &s->main, "pread", "/data/x", 4096, t, t + 20 * MS - 5000, 0);
+		for (unsigned k = 0; k < reads; k++)
+			sample_slice(s, &s->main, "pread", "/data/x", 4096, t + (20 * MS - 5000) * k / reads, t + (20 * MS - 5000) * (k + 1) / reads, 0);
 		sample_slice(s, &s->main, "cudaLaunchKernel", NULL, -1, t + 20 * MS - 5000, t + 20 * MS - 1000, flow);
 		sample_slice(s, &s->main, "cudaLaunchKernel", NULL, -1, t + 20 * MS + 1000, t + 20 * MS + 5000, flow + 1);
 		sample_slice(s, &s->main, "cudaLaunchKernel", NULL, -1, t + 20 * MS + 6000, t + 20 * MS + 9000, flow + 2);
@@ -335,11 +338,31 @@ static void trace_without_gpu_work_is_analysed_by_its_waits(void **unused)
 	result_free(&r);
 }
 
+/* The longest loss of a cause is that of a gap, not that of one of the calls in it. */
+static void worst_is_a_gaps_not_a_calls(void **unused)
+{
+	struct result r;
+	const struct finding *f = NULL;
+
+	(void)unused;
+	reads = 10;
+	rank("reads.pftrace", "a", "boot-a", 11, 0, 40, 0, false, "exit");
+	reads = 1;
+	analyse_dir(&r);
+	for (unsigned i = 0; i < r.nfindings; i++)
+		if (r.findings[i].leaf == LEAF_DATA_STORAGE)
+			f = &r.findings[i];
+	assert_non_null(f);
+	assert_in_range(f->worst_ns, 19 * MS, 20 * MS);
+	result_free(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 		T(known_gaps_are_found_to_the_ns),
+		T(worst_is_a_gaps_not_a_calls),
 		T(attributes_may_come_late),
 		T(order_of_files_does_not_matter),
 		T(hosts_are_put_on_one_clock),
