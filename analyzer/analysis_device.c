@@ -28,6 +28,7 @@ struct device_run {
 	struct scaler *scaler;
 	struct steps *steps;
 	struct walk walk;
+	struct loader_facts facts;	/* as of the last advance */
 	int64_t seen_ns, booked_ns;	/* operations that start before were looked at, booked */
 	bool any_op, last_op_said;
 	size_t marks;			/* of the timeline that were looked at */
@@ -47,13 +48,11 @@ static void on_moment(void *ctx, struct moment *m)
 
 static void prepare(struct device_run *d)
 {
-	struct loader_facts facts;
-
 	d->walk.base = (struct moment){.device = d->device};
 	/* what the device needs per batch: its own computing, so that waiting does not make it look slow */
 	d->walk.batch_period_ns = 0;
-	if (batches_facts(d->batches, d->device->process, &facts) && facts.taken > 1)
-		d->walk.batch_period_ns = ledger_compute_ns(d->ledger) / facts.taken;
+	if (d->facts.taken > 1)
+		d->walk.batch_period_ns = ledger_compute_ns(d->ledger) / d->facts.taken;
 }
 
 static void on_exposed(void *ctx, enum op_kind kind, int64_t a, int64_t b, const struct op *op)
@@ -193,6 +192,8 @@ void device_run_advance(struct device_run *d)
 	int64_t complete = d->tl->complete_ns, to;
 	size_t i;
 
+	if (!batches_facts(d->batches, d->device->process, &d->facts))
+		d->facts.taken = 0;
 	for (; d->marks < d->tl->nmarks && d->tl->marks[d->marks].at_ns < complete; d->marks++)
 		if (d->tl->marks[d->marks].thread->process == d->device->process)
 			steps_take(d->steps, d->tl->marks[d->marks].thread, d->tl->marks[d->marks].at_ns);

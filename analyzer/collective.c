@@ -190,7 +190,8 @@ void collectives_advance(struct collectives *c, const struct timeline *tl)
 		return;
 	for (unsigned i = 0; i < tl->nprocesses; i++)
 		for (unsigned k = 0; k < tl->processes[i]->ndevices; k++)
-			look_at(c, tl->processes[i]->devices[k], c->upto_ns, to);
+			if (timeline_has_comm(tl->processes[i]->devices[k]))
+				look_at(c, tl->processes[i]->devices[k], c->upto_ns, to);
 	c->upto_ns = to;
 	if (tl->evicted_ns > INT64_MIN + KEEP_NS)
 		forget(c, tl->evicted_ns - KEEP_NS);

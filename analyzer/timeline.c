@@ -230,6 +230,20 @@ static bool ends_waits(const struct slice *s)
 	}
 }
 
+/* How much was ever written to a target bounds what was written in any part of the window. */
+static void count_written(const struct slice *s)
+{
+	struct text_node *n = (struct text_node *)s->target;
+
+	if (!s->target || !s->name)
+		return;
+	if (s->name->class == CLASS_FD_SYNC)
+		n->written = INT64_MAX;
+	else if ((s->name->class == CLASS_FD_WRITE || s->name->class == CLASS_NET_WRITE) && s->bytes > 0 &&
+		 __builtin_add_overflow(n->written, s->bytes, &n->written))
+		n->written = INT64_MAX;
+}
+
 static void call_known(struct timeline *tl, struct thread *t, const struct slice *s)
 {
 	if (s->flow)
@@ -260,6 +274,7 @@ void timeline_call(struct timeline *tl, struct thread *t, const struct slice *s)
 	at->depth = 0;
 	at->up = 0;
 	n->classes |= s->name ? 1ull << s->name->class : 0;
+	count_written(s);
 	if (s->nccl) {
 		struct nccl_info *copy = mem_new(1, sizeof(*copy));
 
@@ -268,6 +283,9 @@ void timeline_call(struct timeline *tl, struct thread *t, const struct slice *s)
 	}
 	if (t->ncalls > n->settled && call_order(at - 1, at) > 0)
 		n->tail_unsorted = true;
+	/* after an outermost call that has ended: it is outermost, too */
+	if (n->dirty == t->ncalls && (!t->ncalls || (!at[-1].up && at[-1].end_ns <= at->start_ns)))
+		n->dirty++;
 	t->ncalls++;
 	if (s->end_ns != NS_OPEN)
 		call_known(tl, t, s);
@@ -329,6 +347,9 @@ void timeline_op(struct timeline *tl, struct device *d, const struct op *op)
 		n->tail_unsorted = true;
 	/* mostly the launch was read just before: found now, it is still near */
 	join_op(store_of(tl), &d->ops[d->nops]);
+	if (n->joined == d->nops && (d->ops[d->nops].launcher || !op->flow))
+		n->joined++;
+	n->communicates |= op->name && op->name->op == OP_COMM;
 	d->nops++;
 }
 
@@ -395,8 +416,11 @@ static void settle_calls(struct store *s, struct thread_node *n)
 	struct thread *t = &n->t;
 	size_t first = n->settled, m = t->ncalls - first;
 
-	if (n->tail_unsorted)
+	if (n->tail_unsorted) {
 		qsort(t->calls + first, m, sizeof(*t->calls), compare_calls);
+		if (first < n->dirty)
+			n->dirty = first;
+	}
 	n->tail_unsorted = false;
 	if (m && first && call_order(&t->calls[first - 1], &t->calls[first]) > 0) {
 		size_t i = first, j = m, k = t->ncalls;
@@ -410,10 +434,9 @@ static void settle_calls(struct store *s, struct thread_node *n)
 			else
 				t->calls[--k] = s->tmp_calls[--j];
 		}
-		first = k;
+		if (k < n->dirty)
+			n->dirty = k;
 	}
-	if (m && first < n->dirty)
-		n->dirty = first;
 	n->settled = t->ncalls;
 	/* depths: the candidate for an outer call is the one before, or one that encloses that */
 	for (size_t i = n->dirty; i < t->ncalls; i++) {

@@ -73,6 +73,9 @@ size_t timeline_call_index(const struct thread *t, int64_t at_ns);
 size_t timeline_op_index(const struct device *d, int64_t at_ns);
 /* Has the thread ever made a call of one of these classes (1 << class)? */
 bool timeline_has_class(const struct thread *t, uint64_t classes);
+bool timeline_has_comm(const struct device *d);
+/* At least as many bytes as all recorded calls ever wrote to the target; INT64_MAX when one of them flushed it. */
+int64_t timeline_written(const struct text *target);
 /* The call that encloses `s`, NULL = none. */
 const struct slice *timeline_outer(const struct thread *t, const struct slice *s);
 /* The family that timeline_process was given. */

@@ -57,6 +57,16 @@ bool timeline_has_class(const struct thread *t, uint64_t classes)
 	return ((const struct thread_node *)t)->classes & classes;
 }
 
+bool timeline_has_comm(const struct device *d)
+{
+	return ((const struct device_node *)d)->communicates;
+}
+
+int64_t timeline_written(const struct text *target)
+{
+	return ((const struct text_node *)target)->written;
+}
+
 const struct slice *timeline_outer(const struct thread *t, const struct slice *s)
 {
 	return s->up ? s - s->up : NULL;

@@ -19,6 +19,7 @@ struct text_node {
 	struct wake *wakes;
 	size_t nwakes, wakes_cap;
 	bool unsorted;
+	int64_t written;		/* bytes, ever; INT64_MAX when it was flushed, too */
 };
 
 struct text_table {
@@ -55,6 +56,7 @@ struct device_node {
 	struct op *base;
 	size_t cap, settled, joined;	/* joined: launchers of so many have been looked up */
 	bool tail_unsorted;
+	bool communicates;		/* has ever had a communication kernel */
 };
 
 struct process_node {

@@ -46,6 +46,18 @@ int clocks_snapshot(struct clocks *c, struct seq_clocks *seq, struct bytes snaps
 /* Trace time of a packet's timestamp. Moves an incremental clock on. False when no snapshot leads from there to trace time. */
 bool clocks_convert(struct clocks *c, struct seq_clocks *seq, uint32_t clock_id, uint64_t timestamp, uint64_t *trace_ns);
 
+/* The same, for the most frequent clock: an incremental one of the sequence, in its usual place. */
+static inline bool clocks_convert_near(struct clocks *c, struct seq_clocks *seq, uint32_t clock_id, uint64_t timestamp, uint64_t *trace_ns)
+{
+	struct clock *clock = &seq->clock[clock_id & (CLOCKS_PER_SEQ - 1)];
+
+	if (clock->id != clock_id || !clock->incremental || !clock->known || clock_id == c->trace_clock)
+		return clocks_convert(c, seq, clock_id, timestamp, trace_ns);
+	clock->value_ns += timestamp * clock->unit_ns;
+	*trace_ns = clock->value_ns + (uint64_t)clock->offset_ns;
+	return true;
+}
+
 /* Whether clocks_convert could convert from that clock now. Changes nothing. */
 bool clocks_known(const struct clocks *c, const struct seq_clocks *seq, uint32_t clock_id);
 

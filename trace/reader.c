@@ -325,7 +325,7 @@ static void look_ahead(struct pf_reader *r, const struct sequence *s, uint32_t c
 
 static bool event_time(struct pf_reader *r, struct sequence *s, uint32_t clock, uint64_t timestamp)
 {
-	if (clocks_convert(&r->clocks, &s->clocks, clock, timestamp, &s->last_ns))
+	if (clocks_convert_near(&r->clocks, &s->clocks, clock, timestamp, &s->last_ns))
 		return true;
 	if (r->looks >= LOOKS_MAX)
 		return false;
