@@ -110,6 +110,7 @@ static int learn(const char *const *paths, unsigned npaths, struct learning *l, 
 		timeline_free(tl);
 		return -1;
 	}
+	timeline_without_launches(tl);
 	b = batches_open();
 	batches_on_take(b, learn_take, l);
 	while (feed_step(f)) {

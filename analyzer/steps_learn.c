@@ -119,27 +119,37 @@ static bool optimizer_is_regular(const struct steps_learner *l)
 	return regularity(d, n - 1, &median) >= 0.8;
 }
 
-static int by_name(const void *a, const void *b)
+/* By name, in order of time: counted, as there are many tokens and few names. */
+static struct token *by_name(const struct steps_learner *l)
 {
-	const struct token *x = a, *y = b;
+	struct token *sorted = mem_new(l->ntokens, sizeof(*sorted));
+	uint32_t *at, names = 0, sum = 0;
 
-	if (x->name->id != y->name->id)
-		return x->name->id < y->name->id ? -1 : 1;
-	return x->at < y->at ? -1 : x->at > y->at;
+	for (size_t i = 0; i < l->ntokens; i++)
+		if (l->tokens[i].name->id >= names)
+			names = l->tokens[i].name->id + 1;
+	at = mem_new(names, sizeof(*at));
+	for (size_t i = 0; i < l->ntokens; i++)
+		at[l->tokens[i].name->id]++;
+	for (uint32_t k = 0; k < names; k++) {
+		sum += at[k];
+		at[k] = sum - at[k];
+	}
+	for (size_t i = 0; i < l->ntokens; i++)
+		sorted[at[l->tokens[i].name->id]++] = l->tokens[i];
+	free(at);
+	return sorted;
 }
 
 /* The kernel that comes back most rarely of those that come back regularly. */
 static bool kernel_rule(const struct steps_learner *l, struct steps_rule *rule)
 {
-	struct token *sorted = mem_new(l->ntokens, sizeof(*sorted));
+	struct token *sorted = by_name(l);
 	uint32_t *d = mem_new(l->ntokens, sizeof(*d)), best = 0, median;
 	const struct token *of = NULL;
 	size_t nof = 0;
 	double share = 0;
 
-	if (l->ntokens)
-		memcpy(sorted, l->tokens, l->ntokens * sizeof(*sorted));
-	qsort(sorted, l->ntokens, sizeof(*sorted), by_name);
 	for (size_t i = 0, j; i < l->ntokens; i = j) {
 		double r;
 

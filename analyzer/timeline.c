@@ -263,11 +263,21 @@ static inline int call_order(const struct slice *a, const struct slice *b)
 	return 0;
 }
 
+void timeline_without_launches(struct timeline *tl)
+{
+	store_of(tl)->without_launches = true;
+}
+
 void timeline_call(struct timeline *tl, struct thread *t, const struct slice *s)
 {
 	struct thread_node *n = (struct thread_node *)t;
 	struct slice *at;
 
+	if (store_of(tl)->without_launches && s->flow && s->name->class == CLASS_GPU_LAUNCH) {
+		if (s->end_ns != NS_OPEN)
+			call_known(tl, t, s);
+		return;
+	}
 	ROOM(n, t->calls, t->ncalls);
 	at = &t->calls[t->ncalls];
 	*at = *s;
@@ -295,6 +305,13 @@ void timeline_call_end(struct timeline *tl, struct thread *t, const struct slice
 {
 	struct thread_node *n = (struct thread_node *)t;
 
+	if (store_of(tl)->without_launches && s->flow && s->name->class == CLASS_GPU_LAUNCH) {
+		struct slice ended = *s;
+
+		ended.end_ns = end_ns;
+		call_known(tl, t, &ended);
+		return;
+	}
 	for (size_t i = timeline_call_index(t, s->start_ns); i < n->settled && t->calls[i].start_ns == s->start_ns; i++) {
 		if (t->calls[i].end_ns != NS_OPEN || t->calls[i].name != s->name)
 			continue;

@@ -19,6 +19,9 @@
 struct timeline *timeline_new(void);
 void timeline_free(struct timeline *tl);
 
+/* Calls that launch operations are not to be kept: who launched is all that is asked. To be said first. */
+void timeline_without_launches(struct timeline *tl);
+
 /* The text of that slice or operation name. */
 const struct text *timeline_name(struct timeline *tl, const char *name);
 /* The text of a call's target as process `p` sees it: pipes and sockets are one per host, semaphores and conditions one per family of

@@ -81,6 +81,7 @@ struct launch_table { struct launch *slots; size_t nslots, used; };
 struct store {
 	struct text_table texts;
 	struct launch_table young, old, spare;
+	bool without_launches;		/* calls that launch are not kept, operations learn of them all the same */
 	size_t launches_full;		/* `young` becomes the old one when it has so many; 0 = not set yet */
 	struct { uint64_t key; void *value; } *ids;	/* (kind, process, number) -> object */
 	size_t nids, ids_used;
