@@ -554,7 +554,7 @@ static size_t how_many_go(size_t n, size_t old, size_t busy)
 	if (n >= MANY) {
 		if (busy > STAY && busy - STAY > old)
 			old = busy - STAY;
-		return old * 4 < n ? 0 : old;
+		return old * 16 < n ? 0 : old;
 	}
 	return old < 64 || old * 2 < n ? 0 : old;
 }
