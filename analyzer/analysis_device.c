@@ -50,9 +50,8 @@ static void prepare(struct device_run *d)
 {
 	d->walk.base = (struct moment){.device = d->device};
 	/* what the device needs per batch: its own computing, so that waiting does not make it look slow */
-	d->walk.batch_period_ns = 0;
-	if (d->facts.taken > 1)
-		d->walk.batch_period_ns = ledger_compute_ns(d->ledger) / d->facts.taken;
+	d->walk.batches_ns = ledger_compute_ns(d->ledger);
+	d->walk.batches_taken = d->facts.taken > 1 ? d->facts.taken : 0;
 }
 
 static void on_exposed(void *ctx, enum op_kind kind, int64_t a, int64_t b, const struct op *op)

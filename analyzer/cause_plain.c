@@ -57,7 +57,7 @@ int cause_plain(const struct timeline *tl, const struct moment *m, struct plain_
 	(void)tl;
 	if (!is_plain(m) || compiles(m->thread->process, memory))
 		return -1;
-	if (m->thread->name && !strcmp(m->thread->name, "whyidle"))
+	if (m->thread->name && m->thread->name[0] == 'w' && !strcmp(m->thread->name, "whyidle"))
 		return -1;
 	if (rows[0] < 0) {
 		const struct cause *const of[PLAIN_KINDS] = {&cause_scaler, &cause_sync, &cause_descheduled, &cause_compute, &cause_launch, &cause_unknown};

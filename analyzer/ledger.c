@@ -325,36 +325,38 @@ static void ask(struct ledger *l, const struct moment *part)
 
 void ledger_book(struct ledger *l, struct moment *m)
 {
-	struct moment part = *m;
+	const int64_t start = m->start_ns, end = m->end_ns;
 	int row, state = m->state == LOST_IDLE ? IDLE : m->state == LOST_EXPOSED_COMM ? EXPOSED_COMM : EXPOSED_COPY;
 
-	while (part.start_ns < m->end_ns) {
+	while (m->start_ns < end) {
 		int64_t cut = next_cut(l);
 
-		part.end_ns = m->end_ns < cut ? m->end_ns : cut;
-		part.outside_steps = outside_now(l);
-		part.skipped_step = false;
-		while (l->skip_at < l->nskips && l->skips[l->skip_at].b_ns <= part.start_ns)
+		m->end_ns = end < cut ? end : cut;
+		m->outside_steps = outside_now(l);
+		m->skipped_step = false;
+		while (l->skip_at < l->nskips && l->skips[l->skip_at].b_ns <= m->start_ns)
 			l->skip_at++;
 		if (l->skip_at < l->nskips) {
 			const struct span *s = &l->skips[l->skip_at];
 
-			part.skipped_step = s->a_ns <= part.start_ns;
-			if (!part.skipped_step && s->a_ns < part.end_ns)
-				part.end_ns = s->a_ns;
-			if (part.skipped_step && s->b_ns < part.end_ns)
-				part.end_ns = s->b_ns;
+			m->skipped_step = s->a_ns <= m->start_ns;
+			if (!m->skipped_step && s->a_ns < m->end_ns)
+				m->end_ns = s->a_ns;
+			if (m->skipped_step && s->b_ns < m->end_ns)
+				m->end_ns = s->b_ns;
 		}
 		if (state == IDLE && !l->gap_counted)
 			count_gap(l);
-		l->cur.state[state] += part.end_ns - part.start_ns;
-		row = cause_plain(l->tl, &part, &l->plain);
+		l->cur.state[state] += m->end_ns - m->start_ns;
+		row = cause_plain(l->tl, m, &l->plain);
 		if (row >= 0)
-			book(l, (unsigned)row, &part);
+			book(l, (unsigned)row, m);
 		else
-			ask(l, &part);
-		l->pos_ns = part.start_ns = part.end_ns;
+			ask(l, m);
+		l->pos_ns = m->start_ns = m->end_ns;
 	}
+	m->start_ns = start;
+	m->end_ns = end;
 }
 
 /* ---- the end ---- */

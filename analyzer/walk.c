@@ -60,9 +60,14 @@ bool walk_is_wait(const struct slice *s)
 
 static int64_t workers_needed(const struct walk *w, const struct loader_facts *f)
 {
-	int64_t period = w->batch_period_ns > 0 ? w->batch_period_ns : f->period_ns;
+	int64_t period;
 
-	return period > 0 && f->service_ns > 0 ? (f->service_ns + period - 1) / period : 0;
+	if (f->service_ns <= 0)
+		return 0;
+	period = w->batches_taken > 0 ? w->batches_ns / w->batches_taken : 0;
+	if (period <= 0)
+		period = f->period_ns;
+	return period > 0 ? (f->service_ns + period - 1) / period : 0;
 }
 
 static void emit(struct walk *w, struct thread *t, const struct slice *call, enum activity activity, int64_t a, int64_t b,

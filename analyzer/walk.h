@@ -17,8 +17,8 @@ struct walk {
 	const struct batches *batches;
 	/* What every moment of this stretch has in common; start, end and who are filled in by the walk. */
 	struct moment base;
-	/* Time between batches that the device (or host) computes, 0 = take the loader's own period. */
-	int64_t batch_period_ns;
+	/* What the device computed in how many batches: that is the time between batches that it needs. 0 = take the loader's own period. */
+	int64_t batches_ns, batches_taken;
 	void (*emit)(void *ctx, struct moment *m);
 	void *ctx;
 

@@ -196,43 +196,8 @@ static int parse(const struct event_context *c, const struct sequence *s, struct
 	return rc;
 }
 
-/* Most events are the end of a slice, or the beginning of one without arguments, in our order of fields. They are read here, which spares looking at
- * each field for what it might be. False: nothing was done. */
-static inline bool parse_plain(struct bytes event, struct said *e, struct pf_item *item)
+static inline struct track *track_of(const struct event_context *c, struct sequence *s, uint64_t uuid)
 {
-	const uint8_t *p = event.p, *const end = p + event.len;
-	uint64_t flow, iid;
-
-	if (event.len < 2 || p[0] != GET_VARINT(EVENT_TYPE))
-		return false;
-	if (p[1] == TYPE_END && event.len == 2) {
-		e->type = TYPE_END;
-		return true;
-	}
-	if (p[1] != TYPE_BEGIN || event.len < 4 || p[2] != GET_VARINT(EVENT_NAME_IID))
-		return false;
-	p = get_varint(p + 3, end, &iid);
-	if (!p || (p != end && end - p != 10))
-		return false;
-	if (p == end)
-		goto begins;
-	memcpy(&flow, p + 2, sizeof(flow));
-	if (p[0] == (uint8_t)(GET_FIXED64(EVENT_FLOW_IDS) | 0x80) && p[1] == GET_FIXED64(EVENT_FLOW_IDS) >> 7)
-		item->flow_id = le64toh(flow);
-	else if (p[0] == (uint8_t)(GET_FIXED64(EVENT_END_FLOW_IDS) | 0x80) && p[1] == GET_FIXED64(EVENT_END_FLOW_IDS) >> 7)
-		item->end_flow_id = le64toh(flow);
-	else
-		return false;
-begins:
-	e->type = TYPE_BEGIN;
-	e->name_iid = iid;
-	return true;
-}
-
-static struct track *track_of(const struct event_context *c, struct sequence *s, const struct said *e)
-{
-	uint64_t uuid = e->has_track ? e->track_uuid : s->default_track;
-
 	if (!s->last_track || s->last_track->info.uuid != uuid)
 		s->last_track = tracks_get(c->tracks, c->budget, uuid);
 	return s->last_track;
@@ -249,17 +214,62 @@ static int64_t counter_value(struct track *t, int64_t value)
 	return (int64_t)v;
 }
 
-int event_decode(const struct event_context *c, struct sequence *s, struct bytes event, struct pf_item *item, uint64_t *complete_ns)
+static inline void name_by_iid(const struct sequence *s, uint64_t iid, struct pf_item *item)
+{
+	const struct string *kept = iids_get(&s->names, s->generation, iid);
+
+	if (kept) {
+		item->name = kept->text;
+		item->name_id = kept->id;
+	}
+}
+
+/* Most events are the end of a slice, or the beginning of one without arguments, in our order of fields. They are read here, which spares looking at
+ * each field for what it might be. 1 = did, 0 = it is another event, nothing was done; -2 without memory. */
+static inline int decode_plain(const struct event_context *c, struct sequence *s, struct bytes event, struct pf_item *item)
+{
+	const uint8_t *p = event.p, *const end = p + event.len;
+	struct track *track;
+	uint64_t flow, iid = 0;
+
+	if (event.len < 2 || p[0] != GET_VARINT(EVENT_TYPE))
+		return 0;
+	if (p[1] == TYPE_END && event.len == 2) {
+		item->kind = PF_SLICE_END;
+	} else {
+		if (p[1] != TYPE_BEGIN || event.len < 4 || p[2] != GET_VARINT(EVENT_NAME_IID))
+			return 0;
+		p = get_varint(p + 3, end, &iid);
+		if (!p || (p != end && end - p != 10))
+			return 0;
+		if (p != end) {
+			memcpy(&flow, p + 2, sizeof(flow));
+			if (p[0] == (uint8_t)(GET_FIXED64(EVENT_FLOW_IDS) | 0x80) && p[1] == GET_FIXED64(EVENT_FLOW_IDS) >> 7)
+				item->flow_id = le64toh(flow);
+			else if (p[0] == (uint8_t)(GET_FIXED64(EVENT_END_FLOW_IDS) | 0x80) && p[1] == GET_FIXED64(EVENT_END_FLOW_IDS) >> 7)
+				item->end_flow_id = le64toh(flow);
+			else
+				return 0;
+		}
+		item->kind = PF_SLICE_BEGIN;
+	}
+	track = track_of(c, s, s->default_track);
+	if (!track)
+		return -2;
+	item->track = &track->info;
+	item->name = "";
+	item->name_id = 0;
+	if (iid)
+		name_by_iid(s, iid, item);
+	return 1;
+}
+
+static int decode(const struct event_context *c, struct sequence *s, struct bytes event, struct pf_item *item, uint64_t *complete_ns)
 {
 	struct said e = {0};
 	struct track *track;
 
-	*complete_ns = NOT_COMPLETE;
-	item->args = c->args;
-	item->nargs = 0;
-	item->flow_id = item->end_flow_id = 0;
-	item->counter = 0;
-	if (!parse_plain(event, &e, item) && parse(c, s, event, &e, item) < 0)
+	if (parse(c, s, event, &e, item) < 0)
 		return -1;
 	if (e.legacy.p && decode_legacy(&e, complete_ns) < 0)
 		return -1;
@@ -281,7 +291,7 @@ int event_decode(const struct event_context *c, struct sequence *s, struct bytes
 	default:
 		return 0;
 	}
-	track = track_of(c, s, &e);
+	track = track_of(c, s, e.has_track ? e.track_uuid : s->default_track);
 	if (!track)
 		return -2;
 	item->track = &track->info;
@@ -290,14 +300,22 @@ int event_decode(const struct event_context *c, struct sequence *s, struct bytes
 	if (e.name.p) {
 		keep_name(c, &c->pools->names, e.name, &item->name, &item->name_id);
 	} else if (e.name_iid) {
-		const struct string *kept = iids_get(&s->names, s->generation, e.name_iid);
-
-		if (kept) {
-			item->name = kept->text;
-			item->name_id = kept->id;
-		}
+		name_by_iid(s, e.name_iid, item);
 	}
 	if (item->kind == PF_COUNTER)
 		item->counter = counter_value(track, e.counter);
 	return 1;
+}
+
+int event_decode(const struct event_context *c, struct sequence *s, struct bytes event, struct pf_item *item, uint64_t *complete_ns)
+{
+	int rc;
+
+	*complete_ns = NOT_COMPLETE;
+	item->args = c->args;
+	item->nargs = 0;
+	item->flow_id = item->end_flow_id = 0;
+	item->counter = 0;
+	rc = decode_plain(c, s, event, item);
+	return rc ? rc : decode(c, s, event, item, complete_ns);
 }
