@@ -14,13 +14,14 @@
 enum { HEADER_BYTES = 4 };
 #define HEADER_GAP_NS 10000000
 #define BLOCKED_NS 20000
-enum { MAX_QUEUED = 65536, PERIOD_TAKES = 4 };
+/* MAX_OPEN: no loader asks one worker for so many batches ahead; a process that reads so much and answers nothing is the next of a pipeline. */
+enum { MAX_QUEUED = 65536, PERIOD_TAKES = 4, MAX_OPEN = 1024 };
 
 struct message {
 	int64_t end_offset, start_ns, end_ns;
 	struct thread *writer;
 	struct task *task;		/* on index pipes once the worker is known */
-	bool header_only;
+	bool header_only, asks;		/* asks: `task` is what it requests, not what it answers */
 };
 
 struct pipe {
@@ -38,17 +39,19 @@ struct task {
 	struct worker *worker;
 	bool done;			/* the answer was written */
 	bool taken;
+	bool queued;			/* the message that requests it is still in its pipe's queue */
+	bool forgotten;			/* in no list any more, to be freed with that message */
 };
+
+/* Oldest first; the first nread of them have been read by their worker. */
+struct tasks { struct task **at; size_t first, n, cap, nread; };
 
 struct worker {
 	struct process *process;
 	struct process *consumer;	/* who sends the requests */
 	struct loader *loader;		/* NULL until it first answered */
 	struct pipe *index;
-	struct task **open;		/* requested, no answer written yet, oldest first */
-	size_t nopen, cap;
-	struct task **unread;		/* answer written, not read yet */
-	size_t nunread, unread_cap;
+	struct tasks open;		/* requested, no answer written yet */
 	int64_t last_finish_ns;
 };
 
@@ -146,19 +149,60 @@ static struct worker *worker_of(struct batches *b, struct process *p, bool make)
 	return b->workers[b->nworkers++] = w;
 }
 
-static void list_add(struct task ***list, size_t *n, size_t *cap, struct task *t)
+static void tasks_add(struct tasks *q, struct task *t)
 {
-	*list = mem_more(*list, *n, cap, sizeof(**list));
-	(*list)[(*n)++] = t;
+	if (q->first + q->n == q->cap && q->first > q->cap / 2) {
+		memmove(q->at, q->at + q->first, q->n * sizeof(*q->at));
+		q->first = 0;
+	}
+	q->at = mem_more(q->at, q->first + q->n, &q->cap, sizeof(*q->at));
+	q->at[q->first + q->n++] = t;
 }
 
-static struct task *list_take(struct task **list, size_t *n)
+static struct task *tasks_take(struct tasks *q)
 {
-	struct task *t = *n ? list[0] : NULL;
+	if (!q->n)
+		return NULL;
+	q->n--;
+	q->nread -= q->nread > 0;
+	return q->at[q->first++];
+}
 
-	if (t)
-		memmove(list, list + 1, --*n * sizeof(*list));
-	return t;
+static void task_forget(struct task *t)
+{
+	t->forgotten = true;
+	if (!t->queued)
+		free(t);
+}
+
+/* The message leaves its queue, or no longer stands for the task. */
+static void message_done(struct message *m)
+{
+	struct task *t = m->asks ? m->task : NULL;
+
+	m->task = NULL;
+	if (!t)
+		return;
+	t->queued = false;
+	if (t->forgotten)
+		free(t);
+}
+
+/* Of requests without end the older ones that were read. */
+static void forget_unanswered(struct worker *w)
+{
+	size_t drop = w->open.nread < MAX_OPEN / 2 ? w->open.nread : MAX_OPEN / 2, n = 0;
+	struct loader *l = w->loader;
+
+	for (size_t i = 0; i < drop; i++)
+		w->open.at[w->open.first + i]->forgotten = true;
+	for (size_t i = 0; l && i < l->ntasks; i++)
+		if (!l->tasks[i]->forgotten)
+			l->tasks[n++] = l->tasks[i];
+	if (l)
+		l->ntasks = n;
+	while (drop--)
+		task_forget(tasks_take(&w->open));
 }
 
 /* Requests reach the loader's list in order of time, but those of a worker that just became known come late. */
@@ -185,11 +229,14 @@ static struct task *request(struct worker *w, struct message *m)
 	for (unsigned i = 0; i < w->process->nthreads; i++)
 		if (w->process->threads[i]->tid == w->process->pid)
 			t->b.worker = w->process->threads[i];
-	list_add(&w->open, &w->nopen, &w->cap, t);
+	if (w->open.n >= MAX_OPEN)
+		forget_unanswered(w);
+	tasks_add(&w->open, t);
 	if (w->loader) {
 		t->b.consumer = w->loader->consumer;
 		loader_add(w->loader, t);
 	}
+	t->queued = m->asks = true;
 	return m->task = t;
 }
 
@@ -210,8 +257,8 @@ static void join_loader(struct batches *b, struct worker *w, struct pipe *p)
 	}
 	w->loader = l;
 	l->workers++;
-	for (size_t i = 0; i < w->nopen; i++)
-		loader_add(l, w->open[i]);
+	for (size_t i = 0; i < w->open.n; i++)
+		loader_add(l, w->open.at[w->open.first + i]);
 }
 
 static void answer(struct batches *b, struct worker *w, struct pipe *p, struct message *m)
@@ -224,9 +271,9 @@ static void answer(struct batches *b, struct worker *w, struct pipe *p, struct m
 	l = w->loader;
 	if (l->result != p)
 		return;
-	if (!w->nopen)
+	t = tasks_take(&w->open);
+	if (!t)
 		return;
-	t = list_take(w->open, &w->nopen);
 	/* that it read the request was not recorded */
 	if (!t->b.started_ns)
 		t->b.started_ns = t->b.requested_ns;
@@ -263,6 +310,8 @@ static void on_write(struct batches *b, struct thread *th, const struct slice *s
 		}
 	}
 	if (p->n == MAX_QUEUED) {	/* nobody whom we record reads it */
+		while (p->n)
+			message_done(&p->queue[p->first + --p->n]);
 		p->first = p->n = 0;
 		p->read = p->written - s->bytes;
 	}
@@ -287,14 +336,33 @@ static void requests_come_by(struct worker *w, struct pipe *p, struct process *c
 
 	if (old) {
 		for (size_t i = 0; i < old->n; i++)
-			old->queue[old->first + i].task = NULL;
-		while (w->nopen)
-			free(list_take(w->open, &w->nopen));
+			message_done(&old->queue[old->first + i]);
+		while (w->open.n)
+			task_forget(tasks_take(&w->open));
 		old->index_of = NULL;
 	}
 	w->index = p;
 	w->consumer = consumer;
 	p->index_of = w;
+}
+
+static void started(struct worker *w, struct task *t, struct thread *th, int64_t at_ns)
+{
+	struct task **open = w->open.at + w->open.first;
+	bool news = !t->b.started_ns;
+
+	t->b.worker = th;
+	t->b.started_ns = at_ns;
+	t->b.queued_behind = w->last_finish_ns > t->b.requested_ns || (w->open.n && open[0] != t && open[0]->b.started_ns);
+	/* earlier requests must have been read earlier */
+	while (news && w->open.nread < w->open.n) {
+		struct task *other = open[w->open.nread++];
+
+		if (other == t)
+			break;
+		other->b.started_ns = at_ns;
+		other->b.worker = th;
+	}
 }
 
 static void receive(struct batches *b, struct pipe *p, struct message *m, struct thread *th, int64_t at_ns)
@@ -314,16 +382,7 @@ static void receive(struct batches *b, struct pipe *p, struct message *m, struct
 			request(w, m);
 		if (m->task->done)
 			return;
-		m->task->b.worker = th;
-		m->task->b.started_ns = at_ns;
-		m->task->b.queued_behind = w->last_finish_ns > m->task->b.requested_ns ||
-			(w->nopen && w->open[0] != m->task && w->open[0]->b.started_ns);
-		/* earlier requests must have been read earlier */
-		for (size_t i = 0; i < w->nopen && w->open[i] != m->task; i++)
-			if (!w->open[i]->b.started_ns) {
-				w->open[i]->b.started_ns = at_ns;
-				w->open[i]->b.worker = th;
-			}
+		started(w, m->task, th, at_ns);
 		return;
 	}
 	w = worker_of(b, from, false);
@@ -357,6 +416,7 @@ static void receive_up_to(struct batches *b, struct pipe *p, struct thread *th, 
 		p->first++;
 		p->n--;
 		receive(b, p, m, th, at_ns);
+		message_done(m);
 	}
 	if (!p->n)
 		p->first = 0;
@@ -472,7 +532,7 @@ void batches_evict(struct batches *b, int64_t before_ns)
 			struct task *t = l->tasks[j];
 
 			if (t->taken && t->b.taken_ns < before_ns)
-				free(t);
+				task_forget(t);
 			else
 				l->tasks[n++] = t;
 		}
@@ -484,6 +544,9 @@ void batches_close(struct batches *b)
 {
 	if (!b)
 		return;
+	for (size_t i = 0; i < b->npipes; i++)
+		for (struct pipe *p = b->pipes[i]; p && p->n; p->n--)
+			message_done(&p->queue[p->first + p->n - 1]);
 	for (size_t i = 0; i < b->nloaders; i++) {
 		for (size_t j = 0; j < b->loaders[i]->ntasks; j++)
 			free(b->loaders[i]->tasks[j]);
@@ -493,10 +556,9 @@ void batches_close(struct batches *b)
 	for (size_t i = 0; i < b->nworkers; i++) {
 		struct worker *w = b->workers[i];
 
-		for (size_t j = 0; !w->loader && j < w->nopen; j++)
-			free(w->open[j]);
-		free(w->open);
-		free(w->unread);
+		while (!w->loader && w->open.n)
+			free(tasks_take(&w->open));
+		free(w->open.at);
 		free(w);
 	}
 	for (size_t i = 0; i < b->npipes; i++) {

@@ -293,6 +293,20 @@ static const char *sentence(const struct pf_error *err, char *room, size_t len)
 	return room;
 }
 
+/* Traces are read more than once: pipes, sockets and terminals cannot be. */
+static int look_at(struct feed_file *file, struct pf_error *err)
+{
+	struct stat st;
+
+	if (stat(file->path, &st) == 0 && !S_ISREG(st.st_mode)) {
+		err->code = PF_EOPEN;
+		snprintf(err->text, sizeof(err->text), "is %s; a trace is read more than once, so it must be a regular file",
+			S_ISFIFO(st.st_mode) ? "a pipe" : S_ISSOCK(st.st_mode) ? "a socket" : S_ISDIR(st.st_mode) ? "a directory" : "a device");
+		return -1;
+	}
+	return kineto_is_json(file->path) ? profile_head(file, err) : feed_head(file, err);
+}
+
 static int read_heads(struct feed *f, char *error, size_t len)
 {
 	size_t n = 0;
@@ -302,7 +316,7 @@ static int read_heads(struct feed *f, char *error, size_t len)
 		struct feed_file *file = f->files[i];
 		struct pf_error err = {0};
 
-		if ((kineto_is_json(file->path) ? profile_head(file, &err) : feed_head(file, &err)) < 0) {
+		if (look_at(file, &err) < 0) {
 			snprintf(last, sizeof(last), "%s: %s", file->path, sentence(&err, room, sizeof(room)));
 			if (file->named) {
 				snprintf(error, len, "%s", last);

@@ -641,12 +641,14 @@ static bool is_space(uint8_t c)
 bool kineto_is_json(const char *path)
 {
 	struct input in;
+	struct stat st;
 	struct pf_error err = {0};
 	uint8_t buf[256];
 	size_t n = 0, i = 0;
 	uint8_t open;
 
-	if (input_open_path(&in, path, &err) < 0)
+	/* what is looked at in a pipe is gone */
+	if (stat(path, &st) < 0 || !S_ISREG(st.st_mode) || input_open_path(&in, path, &err) < 0)
 		return false;
 	while (n < sizeof(buf)) {
 		ssize_t k = input_read(&in, buf + n, sizeof(buf) - n, &err);

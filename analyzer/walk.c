@@ -4,6 +4,7 @@
  */
 #include "analyzer/walk.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -196,6 +197,12 @@ static void follow_batch(struct walk *w, struct thread *t, const struct slice *c
 	trail->facts = next.facts;
 }
 
+/* What a wait for a thread or a process names: "thread:12", "pid:12". 0 = nothing of that kind, or no number. */
+static int64_t number_in(const struct text *target, enum target_kind kind)
+{
+	return target && target->target == kind ? strtoll(strchr(target->text, ':') + 1, NULL, 10) : 0;
+}
+
 static void follow_wait(struct walk *w, struct thread *t, const struct slice *c, int64_t a, int64_t b, struct trail *trail)
 {
 	struct thread *who = NULL;
@@ -216,10 +223,12 @@ static void follow_wait(struct walk *w, struct thread *t, const struct slice *c,
 		return;
 	}
 	if (c->name->class == CLASS_JOIN && c->target) {
-		who = thread_by_tid(t->process, atoll(strchr(c->target->text, ':') + 1));
+		int64_t tid = number_in(c->target, TARGET_IS_THREAD);
+
+		who = tid > 0 ? thread_by_tid(t->process, tid) : NULL;
 	} else if (c->name->class == CLASS_CHILD_WAIT && c->target) {
-		int pid = atoi(strchr(c->target->text, ':') + 1);
-		struct process *p = timeline_process_of(w->tl, t->process->host, pid, b);
+		int64_t pid = number_in(c->target, TARGET_IS_PID);
+		struct process *p = pid > 0 && pid <= INT_MAX ? timeline_process_of(w->tl, t->process->host, (int)pid, b) : NULL;
 
 		who = p ? thread_by_tid(p, pid) : NULL;
 	} else if (c->target) {

@@ -56,9 +56,11 @@ int input_open_path(struct input *in, const char *path, struct pf_error *err)
 {
 	struct stat st;
 
-	*in = (struct input){.fd = open(path, O_RDONLY | O_CLOEXEC)};
+	/* opening a named pipe would wait for somebody to write it */
+	*in = (struct input){.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
 	if (in->fd < 0)
 		return failure_errno(err, PF_EOPEN, errno, "can't be opened");
+	fcntl(in->fd, F_SETFL, fcntl(in->fd, F_GETFL) & ~O_NONBLOCK);
 	if (fstat(in->fd, &st) == 0 && S_ISDIR(st.st_mode)) {
 		close(in->fd);
 		return failure_errno(err, PF_EOPEN, EISDIR, "can't be read as a trace");

@@ -55,6 +55,15 @@ said 'random.pftrace'
 status 3 "$whyidle" report nothing.pftrace
 status 3 "$whyidle" report rubbish
 status 3 "$whyidle" report /dev/null
+for name in a.pftrace a.pftrace.gz a.perfetto-trace a.json a.json.gz; do
+	rm -rf pipes && mkdir pipes && mkfifo pipes/$name
+	status 3 timeout 20 "$whyidle" report pipes/$name
+	said 'is a pipe'
+	status 3 timeout 20 "$whyidle" report pipes
+	said 'pipes'
+	status 3 timeout 20 "$whyidle" annotate -o pipes/out pipes/$name
+	said 'is a pipe'
+done
 if [ "$(id -u)" != 0 ]; then
 	: >secret.pftrace && chmod 0 secret.pftrace
 	status 3 "$whyidle" report secret.pftrace

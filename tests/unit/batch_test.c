@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <time.h>
 
 #include "analyzer/batch.h"
 #include "analyzer/timeline_build.h"
@@ -217,6 +218,49 @@ static void same_answer_in_one_go_or_in_pieces(void **unused)
 	assert_int_equal(awaited(400)->requested_ns, 300);
 }
 
+/* head | cat | md5sum: what is read is never answered. */
+static void a_pipeline_costs_its_length(void **unused)
+{
+	struct loader_facts facts;
+	clock_t began = clock();
+	int64_t at = 1000;
+
+	(void)unused;
+	for (int i = 0; i < 300000; i++, at += 100) {
+		io(t, "write", 1, 65536, at, at + 10);
+		io(w1, "read", 1, 65536, at + 20, at + 30);
+	}
+	settle(INT64_MAX);
+	assert_false(batches_is_worker(b, c1));
+	assert_false(batches_facts(b, p, &facts));
+	/* in proportion it is a second; with every message looking at all before it, a minute or more */
+	assert_true((double)(clock() - began) / CLOCKS_PER_SEC < 20);
+}
+
+/* Each request is two messages and only one of them is answered: the rest may not pile up, nor may what is forgotten be used. */
+static void requests_without_end_keep_the_batches_in_order(void **unused)
+{
+	struct loader_facts facts;
+	int64_t at = 1000;
+
+	(void)unused;
+	for (int i = 0; i < 5000; i++, at += 1000) {
+		io(t, "write", 1, 20, at, at + 10);
+		io(t, "write", 1, 30, at + 20, at + 30);
+		io(w1, "read", 1, 50, at + 40, at + 50);
+		io(w1, "write", 9, 30, at + 500, at + 510);
+		io(t, "read", 9, 30, at + 520, at + 530);
+		if (i % 100 == 99) {
+			settle(at + 900);
+			batches_evict(b, at - 50000);
+		}
+	}
+	settle(INT64_MAX);
+	assert_true(batches_is_worker(b, c1));
+	assert_true(batches_facts(b, p, &facts));
+	assert_int_equal(facts.taken, 5000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -227,6 +271,8 @@ int main(void)
 		T(what_a_worker_is_started_with_is_no_request),
 		T(lost_records_do_not_shift_the_count_for_good),
 		T(same_answer_in_one_go_or_in_pieces),
+		T(a_pipeline_costs_its_length),
+		T(requests_without_end_keep_the_batches_in_order),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -303,6 +303,23 @@ static void every_ns_comes_out_once(void **unused)
 	}
 }
 
+/* Targets of damaged traces, and of programs that write the format by themselves. */
+static void a_wait_for_what_is_no_thread_ends_at_itself(void **unused)
+{
+	static const char *const targets[] = {"", "x", "200", "thread", "pid", "thread:", "pid:", "pid:x", "thread:-1", "pid:99999999999999999999",
+		"/data/x", "pipe:[1]", "pid:101"};
+	static const char *const names[] = {"waitpid", "wait4", "waitid", "pthread_join"};
+	int64_t at = 1000;
+
+	(void)unused;
+	for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++)
+		for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++, at += 10000)
+			call(t, names[n], targets[i], -1, at, at + 9000);
+	walk(1000, at, NULL, t);
+	for (unsigned i = 0; i < ngot; i++)
+		assert_ptr_equal(got[i].thread, t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -317,6 +334,7 @@ int main(void)
 		T(sync_for_a_busy_device_is_noted),
 		T(silence_is_split_by_the_counters),
 		T(every_ns_comes_out_once),
+		T(a_wait_for_what_is_no_thread_ends_at_itself),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
