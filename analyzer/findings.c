@@ -245,6 +245,35 @@ static void acquit_scaler(struct result *r, int64_t window_ns)
 		acquit(r, mem_format("loss scaler: 0 of %lld steps skipped, not your problem", (long long)most->scaler_checks));
 }
 
+static void warn_first(struct result *r, unsigned at, char *sentence)
+{
+	r->warnings = mem_resize(r->warnings, r->nwarnings + 1, sizeof(*r->warnings));
+	memmove(r->warnings + at + 1, r->warnings + at, (r->nwarnings - at) * sizeof(*r->warnings));
+	r->warnings[at] = sentence;
+	r->nwarnings++;
+}
+
+/* CPU training: no ledger knows what a skip cost, but which part of the steps was thrown away is known. */
+static void say_host_scaler(struct result *r)
+{
+	const struct scaler_result *most = NULL;
+	int64_t skips;
+
+	for (unsigned i = 0; i < r->nhost_only; i++)
+		if (r->host_only[i].scaler.checks && (!most || r->host_only[i].scaler.checks > most->checks))
+			most = &r->host_only[i].scaler;
+	if (!most)
+		return;
+	skips = most->verdicts[SCALER_SKIPPED];
+	if ((double)skips < thresholds.note * (double)most->checks)
+		acquit(r, mem_format("loss scaler: %lld of %lld steps skipped, not your problem", (long long)skips, (long long)most->checks));
+	else
+		warn_first(r, r->nwarnings, mem_format("the loss scaler skipped %lld of %lld steps, whose computing was thrown away: the first %lld at the start, the "
+			"longest row %lld; scale %g at the end, backoff_factor=%g, growth_interval=%lld. Look for infinities in loss and gradients",
+			(long long)skips, (long long)most->checks, (long long)most->warmup_skips, (long long)most->longest_run, most->scale_last,
+			most->backoff, (long long)most->interval));
+}
+
 static void acquit_data(struct result *r, int64_t window_ns)
 {
 	char amount[AMOUNT_MAX];
@@ -282,19 +311,13 @@ static void make_acquittals(struct result *r)
 	if (!window_ns)
 		return;
 	acquit_scaler(r, window_ns);
+	if (!r->ndevices)
+		say_host_scaler(r);
 	acquit_data(r, window_ns);
 	acquit_communication(r, window_ns);
 }
 
 /* ---- what limits the verdict, said before it */
-
-static void warn_first(struct result *r, unsigned at, char *sentence)
-{
-	r->warnings = mem_resize(r->warnings, r->nwarnings + 1, sizeof(*r->warnings));
-	memmove(r->warnings + at + 1, r->warnings + at, (r->nwarnings - at) * sizeof(*r->warnings));
-	r->warnings[at] = sentence;
-	r->nwarnings++;
-}
 
 static void make_warnings(struct result *r)
 {
@@ -358,12 +381,26 @@ static char *verdict_of_devices(const struct result *r)
 		out = mem_format("%s lost %s of %s%s, but no single cause reaches %s", gpus, lost, window_name(r), steps,
 			amount_share(most, thresholds.note));
 	else
-		out = mem_format("healthy: %s %s busy %s of %s%s, nothing to change", gpus, r->ndevices == 1 ? "was" : "were",
+		out = mem_format("%s%s %s busy %s of %s%s%s", r->ending ? "" : "healthy: ", gpus, r->ndevices == 1 ? "was" : "were",
 			amount_share(most, 1 - share_of(lost_ns, window_ns)),
-			window_name(r), steps);
+			window_name(r), steps, r->ending ? "" : ", nothing to change");
 	free(steps);
 	free(gpus);
 	return out;
+}
+
+/* A loop over batches, or steps, in any process; without one nothing can be called healthy. */
+static bool trains(const struct result *r)
+{
+	for (unsigned i = 0; i < r->nhost_only; i++)
+		if (r->host_only[i].batches || r->host_only[i].steps.count)
+			return true;
+	return false;
+}
+
+bool result_is_healthy(const struct result *r)
+{
+	return result_window_ns(r) > 0 && !r->nfindings && !r->ending && (r->ndevices ? true : !r->profiled && trains(r));
 }
 
 static char *verdict_of_hosts(const struct result *r)
@@ -379,9 +416,9 @@ static char *verdict_of_hosts(const struct result *r)
 		return mem_format("no GPU work is in this profiler's trace, so nothing can be said of a GPU's idle time; the training %s waited %s of the time "
 			"for data", r->nhost_only == 1 ? "thread" : "threads", amount_share(data, share_of(data_ns, wall_ns)));
 	because = r->nfindings ? mem_format("; largest cause: %s, %s", leaf_name(r->findings[0].leaf), amount_share(most, r->findings[0].share))
-			       : mem_copy(", nothing to change");
-	out = mem_format("%sno GPU work was recorded; the training %s waited %s of the time for data%s%s%s", r->nfindings ? "" : "healthy: ",
-		r->nhost_only == 1 ? "thread" : "threads", amount_share(data, share_of(data_ns, wall_ns)), comm_ns ? " and " : "",
+			       : mem_copy(result_is_healthy(r) ? ", nothing to change" : "");
+	out = mem_format("%sno GPU work was recorded%s; the %s %s waited %s of the time for data%s%s%s", result_is_healthy(r) ? "healthy: " : "",
+		trains(r) ? "" : " and no training loop was recognised", trains(r) ? "training" : "main", r->nhost_only == 1 ? "thread" : "threads", amount_share(data, share_of(data_ns, wall_ns)), comm_ns ? " and " : "",
 		comm_ns ? amount_share(comm, share_of(comm_ns, wall_ns)) : "", comm_ns ? " for other ranks" : "");
 	out = mem_resize(out, strlen(out) + strlen(because) + 1, 1);
 	strcat(out, because);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "analyzer/mem.h"
+#include "analyzer/scaler_host.h"
 #include "analyzer/retry.h"
 #include "analyzer/timeline_build.h"
 #include "analyzer/walk.h"
@@ -19,6 +20,7 @@ struct host_run {
 	struct process *process;
 	struct thread *thread;
 	int64_t pos_ns;
+	struct scaler_host *scaler;
 	struct ledger_sums sums;
 	int64_t data_ns, comm_ns, write_ns;
 	int64_t batches, last_take_ns;
@@ -299,6 +301,7 @@ void host_runs_watch(struct host_runs *h)
 		r = mem_new(1, sizeof(*r));
 		r->process = tl->processes[i];
 		r->pos_ns = INT64_MIN;
+		r->scaler = scaler_host_open();
 		h->runs = mem_more(h->runs, h->n, &h->cap, sizeof(*h->runs));
 		h->runs[h->n++] = r;
 	}
@@ -314,6 +317,7 @@ void host_runs_advance(struct host_runs *h)
 	for (size_t i = 0; i < h->n; i++) {
 		struct host_run *r = h->runs[i];
 
+		scaler_host_advance(r->scaler, r->process, tl->complete_ns);
 		if (!r->thread)
 			r->thread = main_thread(r->process);
 		if (!r->thread)
@@ -405,6 +409,7 @@ static void fill(const struct host_runs *h, struct host_run *r, struct host_resu
 	out->write_ns = r->write_ns;
 	for (unsigned i = 0; i < rows; i++)
 		out->leaf[causes[i]->leaf] += r->sums.lost[i];
+	out->scaler = *scaler_host_so_far(r->scaler);
 	out->batches = r->batches;
 	if (batches_facts(h->batches, r->process, &facts))
 		out->workers = facts.workers;
@@ -449,6 +454,7 @@ void host_runs_close(struct host_runs *h)
 		return;
 	for (size_t i = 0; i < h->n; i++) {
 		free(h->runs[i]->lengths);
+		scaler_host_close(h->runs[i]->scaler);
 		free(h->runs[i]);
 	}
 	free(h->servers);

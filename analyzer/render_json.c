@@ -115,14 +115,13 @@ static json_t *scale(const struct scaler_result *s)
 }
 
 /* What a scaler's steps are known by. */
-static json_t *scaler(const struct device_result *d)
+static json_t *scaler(bool seen, int64_t checks, int64_t skips, const struct scaler_result *s)
 {
-	const struct scaler_result *s = &d->scaler;
 	json_t *o = json_object(), *by;
 
-	put(o, "seen", json_boolean(d->scaler_seen));
-	put_int(o, "checks", d->scaler_checks);
-	put_int(o, "skips", d->scaler_skips);
+	put(o, "seen", json_boolean(seen));
+	put_int(o, "checks", checks);
+	put_int(o, "skips", skips);
 	if (!s->checks)
 		return o;
 	put(o, "form", text(scaler_form_name(s->form)));
@@ -157,7 +156,7 @@ static json_t *device(const struct device_result *d)
 	put(windows, "steady", window(&d->windows[WINDOW_STEADY]));
 	put(windows, "gpu_span", window(&d->windows[WINDOW_GPU_SPAN]));
 	put(o, "steps", steps(&d->steps));
-	put(o, "scaler", scaler(d));
+	put(o, "scaler", scaler(d->scaler_seen, d->scaler_checks, d->scaler_skips, &d->scaler));
 	return o;
 }
 
@@ -186,6 +185,7 @@ static json_t *host_rank(const struct host_result *h)
 	put_int(o, "workers", h->workers);
 	put(o, "leaf", ledger(h->leaf, true));
 	put(o, "steps", steps(&h->steps));
+	put(o, "scaler", scaler(h->scaler.checks > 0, h->scaler.checks, h->scaler.verdicts[SCALER_SKIPPED], &h->scaler));
 	return o;
 }
 
@@ -266,6 +266,7 @@ static json_t *run(const struct result *r)
 	json_t *o = json_object();
 
 	put(o, "command", text(r->command));
+	put(o, "ending", text(r->ending));
 	put_int(o, "start_ns", r->start_ns);
 	put_int(o, "wall_ns", r->wall_ns);
 	put_int(o, "hosts", r->hosts);

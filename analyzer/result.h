@@ -68,6 +68,7 @@ struct host_result {
 	int64_t comm_wait_ns;				/* ... for other ranks (sockets) */
 	int64_t write_ns;				/* ... wrote files */
 	int64_t leaf[LEAF_COUNT];			/* where data_wait went (data.*, unknown), comm, io */
+	struct scaler_result scaler;
 	int64_t batches, workers;			/* taken; distinct workers seen, 0 = loads by itself */
 	struct step_result steps;
 };
@@ -91,6 +92,7 @@ struct result {
 	int64_t start_ns;				/* first event of the session: the text gives moments from here, as Perfetto does */
 	int64_t wall_ns, events, dropped_events, trace_bytes;
 	int hosts, processes, ranks;
+	char *ending;					/* "the job ended with status 2 after 3 ms"; NULL = well, or it is not known */
 	const char *gpu;				/* "cupti" | "sim" | "none" */
 	char *gpu_note;					/* why none, or NULL */
 	bool profiled;					/* some of it is a profiler's trace: no sockets, files or loader workers */

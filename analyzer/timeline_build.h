@@ -52,6 +52,8 @@ void timeline_op(struct timeline *tl, struct device *d, const struct op *op);
 void timeline_mark(struct timeline *tl, const struct thread *t, int64_t at_ns);
 
 void timeline_add_note(struct thread *t, const struct scaler_note *note);
+/* All that are in the window, *n of them, by start. */
+const struct scaler_note *timeline_notes(const struct thread *t, size_t *n);
 
 enum use_counter { USE_CPU, USE_RUNQUEUE, USE_SHORT_FILE, USE_SHORT_SOCKET, USE_SHORT_OTHER, USE_FOLDED, USE_COUNTERS };
 void timeline_use_sample(struct thread *t, enum use_counter which, int64_t at_ns, int64_t value);

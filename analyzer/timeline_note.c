@@ -63,3 +63,11 @@ const struct scaler_note *timeline_scaler_note(const struct thread *t, int64_t l
 	}
 	return best;
 }
+
+const struct scaler_note *timeline_notes(const struct thread *t, size_t *n)
+{
+	const struct thread_node *node = (const struct thread_node *)t;
+
+	*n = node->nnotes;
+	return node->notes;
+}
