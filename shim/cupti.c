@@ -72,6 +72,7 @@ static void on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t 
 
 static void on_drain(struct pf_writer *w, uint64_t now_ns);
 static void on_exit_flush(void);
+static void at_exit(void);
 static void on_fork_child(void);
 
 static int bring_up(void)
@@ -128,6 +129,26 @@ void cupti_start_slow(void)
 	errno = saved;
 }
 
+static void register_exit(void)
+{
+	span_guard_up();
+	atexit(at_exit);
+	span_guard_down();
+}
+
+void cupti_start_late(void)
+{
+	unsigned int expected = CUPTI_FRESH;
+
+	if (!atomic_compare_exchange_strong_explicit(&cupti_state, &expected, CUPTI_STARTING, memory_order_acq_rel, memory_order_acquire))
+		return;
+	start_mine();
+	if (atomic_load_explicit(&cupti_state, memory_order_acquire) != CUPTI_ACTIVE)
+		return;
+	drain_attr_int("whyidle.gpu.late", 1);
+	register_exit();	/* again at the first record: the runtime's own handlers may come after this */
+}
+
 bool cupti_records(enum call call)
 {
 	return atomic_load_explicit(&cupti_state, memory_order_acquire) == CUPTI_ACTIVE && session.apis && session.records[call];
@@ -154,6 +175,9 @@ static void read_completed(struct pf_writer *w, uint64_t now)
 	size_t valid;
 
 	while ((buffer = cupti_buffers_next(&valid))) {
+		/* no wrapper will do it where none sees a call; a record means that a call has ended */
+		if (valid && !atomic_exchange_explicit(&cupti_exit_registered, true, memory_order_relaxed))
+			register_exit();
 		read_buffer(w, buffer, valid, now, forced);
 		cupti_buffers_free(buffer);
 	}
@@ -270,11 +294,8 @@ void cupti_call_succeeded_slow(void)
 		return;
 	if (atomic_exchange_explicit(&cupti_exit_registered, true, memory_order_relaxed))
 		return;
-	if (atomic_load_explicit(&cupti_state, memory_order_acquire) == CUPTI_ACTIVE) {
-		span_guard_up();
-		atexit(at_exit);
-		span_guard_down();
-	}
+	if (atomic_load_explicit(&cupti_state, memory_order_acquire) == CUPTI_ACTIVE)
+		register_exit();
 }
 
 /* The driver's way in (CUDA_INJECTION64_PATH): called once while it initialises, also in programs with a static runtime, whose calls no

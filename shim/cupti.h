@@ -20,6 +20,9 @@ extern _Atomic unsigned int cupti_state __attribute__((visibility("hidden")));
  * driver). Keeps errno. */
 void cupti_start_slow(void);
 
+/* The same for the drain thread, when CUDA is found in use although no wrapper has seen a call. What was done before is lost. */
+void cupti_start_late(void);
+
 /* Before the first CUDA or NCCL call of a process; later it costs one load. */
 static inline void cupti_start(void)
 {

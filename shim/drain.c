@@ -28,6 +28,7 @@
 #define PERIOD_NS 50000000u
 #define FAST_NS 10000000u
 #define SECOND_NS 1000000000u
+#define WATCH_NS 100000000u
 #define PARK_AFTER 20		/* quiet periods */
 #define STOP_LIMIT_NS 100000000u
 #define STACK_BYTES (1u << 20)	/* a hook may call CUPTI */
@@ -47,6 +48,7 @@ static bool can_park;				/* membarrier works */
 
 static _Atomic(void (*)(struct pf_writer *, uint64_t)) hooks[MOST_HOOKS];
 static _Atomic(void (*)(void)) child_list[MOST_HOOKS], exit_list[MOST_HOOKS];
+static _Atomic(bool (*)(void)) watcher;
 static atomic_uint nhooks, nchild, nexit;
 
 /* Drain thread's own: */
@@ -96,6 +98,11 @@ int drain_on_fork_child(void (*fn)(void))
 int drain_on_exit(void (*fn)(void))
 {
 	return add_to(exit_list, &nexit, fn);
+}
+
+void drain_watch(bool (*fn)(void))
+{
+	atomic_store_explicit(&watcher, fn, memory_order_release);	/* pairs with watch */
 }
 
 static void run_list(_Atomic(void (*)(void)) *list)
@@ -217,13 +224,33 @@ static bool run_period(struct pf_writer *w, bool last, bool *fast)
 	return any;
 }
 
-static void park(void)
+/* True when somebody still wants to watch. */
+static bool watch(void)
+{
+	bool (*fn)(void) = atomic_load_explicit(&watcher, memory_order_acquire);
+	static uint64_t last_ns;
+	uint64_t now;
+
+	if (!fn)
+		return false;
+	now = now_ns();
+	if (now - last_ns < WATCH_NS)
+		return true;
+	last_ns = now;
+	if (fn())
+		return true;
+	atomic_store_explicit(&watcher, NULL, memory_order_relaxed);
+	return false;
+}
+
+/* False when nobody woke us: it was only time to look. */
+static bool park(uint64_t limit_ns)
 {
 	uint32_t running = PULSE_RUNNING;
 	unsigned i, n;
 
 	if (!atomic_compare_exchange_strong(&pulse, &running, PULSE_PARKED))
-		return;
+		return true;
 	/* Every thread that pushes afterwards sees PARKED: pairs with the plain load in pulse_pushed, at no cost to it. */
 	sys6(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0, 0, 0, 0);
 	for (i = 0, n = thread_high(); i < n; i++) {
@@ -233,9 +260,9 @@ static void park(void)
 			break;
 	}
 	if (i == n && !atomic_load(&stop_asked) && atomic_load(&flush_asked) == atomic_load(&flush_done))
-		sys_futex_wait(&pulse, PULSE_PARKED, 3600 * (uint64_t)SECOND_NS);
+		sys_futex_wait(&pulse, PULSE_PARKED, limit_ns);
 	running = PULSE_PARKED;
-	atomic_compare_exchange_strong(&pulse, &running, PULSE_RUNNING);
+	return !atomic_compare_exchange_strong(&pulse, &running, PULSE_RUNNING);
 }
 
 static void answer_flush(uint32_t ticket)
@@ -251,7 +278,7 @@ static void loop(void)
 	while (!atomic_load_explicit(&stop_asked, memory_order_acquire)) {
 		uint32_t word = atomic_load_explicit(&wake_word, memory_order_acquire);
 		uint32_t ticket = atomic_load_explicit(&flush_asked, memory_order_acquire);
-		bool last = ticket != atomic_load_explicit(&flush_done, memory_order_relaxed), fast = false;
+		bool watching, last = ticket != atomic_load_explicit(&flush_done, memory_order_relaxed), fast = false;
 		struct pf_writer *w = out_writer();
 
 		if (!w) {
@@ -262,10 +289,10 @@ static void loop(void)
 		if (last)
 			answer_flush(ticket);
 		probe_run();
+		watching = watch();
 		/* a hook's events (a GPU's) come without anybody waking us */
 		if (can_park && quiet >= PARK_AFTER && !fast && !atomic_load_explicit(&nhooks, memory_order_relaxed)) {
-			park();
-			quiet = 0;
+			quiet = park(watching ? SECOND_NS : 3600 * (uint64_t)SECOND_NS) ? 0 : PARK_AFTER;
 		} else {
 			sys_futex_wait(&wake_word, word, fast ? FAST_NS : PERIOD_NS);
 		}

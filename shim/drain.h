@@ -32,6 +32,9 @@ int drain_on_fork_child(void (*fn)(void));
  * the final flush. Must be bounded in time. */
 int drain_on_exit(void (*fn)(void));
 
+/* Called in the drain thread about every 100 ms, about every second while it is parked, until it returns false. One only, NULL = none. */
+void drain_watch(bool (*fn)(void));
+
 /* --- drain thread only (that is: inside hooks) --- */
 
 /* The uuid of the thread's track; writes its descriptor when that has not been done in this file. */

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "shim/config.h"
+#include "shim/cupti_late.h"
 #include "shim/drain.h"
 #include "shim/fdtab.h"
 #include "shim/ident.h"
@@ -63,6 +64,8 @@ void life_start(void)
 		pystack_init();
 	ident_refresh();
 	pulse_init();
+	if (config.gpu != CONFIG_GPU_OFF)
+		cupti_late_init();
 	pthread_atfork(fork_prepare, fork_parent, fork_child);
 	on_exit(at_exit, NULL);		/* registered before all others, hence run after all others, destructors included */
 	atomic_store_explicit(&pulse_on, true, memory_order_release);

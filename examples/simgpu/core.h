@@ -134,6 +134,8 @@ void sg_device_sync(int device);
 /* --- device.c --- */
 int sg_init(void);			/* idempotent; 3 in the child of a fork, 100 when there are no devices */
 bool sg_forked(void);
+/* Has anything been called that needs the device? */
+bool sg_initialised(void);
 int sg_current_device(void);
 int sg_set_device(int device);		/* of the calling thread; only checks nothing */
 void sg_context(int device);		/* makes the device's context if there is none */

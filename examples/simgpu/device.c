@@ -4,8 +4,12 @@
  */
 #include "examples/simgpu/core.h"
 
+#include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct sg_config sg_config;
 
@@ -53,6 +57,25 @@ static void after_fork_in_child(void)
 		atomic_store(&forked, true);
 }
 
+/* The runtime brings its driver into the process when it is first used. Beside us, for a machine may have a real one. */
+static void load_driver(void)
+{
+	char path[PATH_MAX];
+	const char *slash;
+	Dl_info us;
+
+	if (!sg_config.devices || !dladdr(&sg_config, &us) || !us.dli_fname || !(slash = strrchr(us.dli_fname, '/')))
+		return;
+	if (snprintf(path, sizeof(path), "%.*s/libcuda.so.1", (int)(slash - us.dli_fname), us.dli_fname) < (int)sizeof(path) &&
+	    !dlopen(path, RTLD_NOW | RTLD_LOCAL))
+		dlerror();
+}
+
+bool sg_initialised(void)
+{
+	return atomic_load_explicit(&initialised, memory_order_acquire);
+}
+
 bool sg_forked(void)
 {
 	return atomic_load_explicit(&forked, memory_order_relaxed);
@@ -60,6 +83,8 @@ bool sg_forked(void)
 
 int sg_init(void)
 {
+	bool first = false;
+
 	if (sg_forked())
 		return cudaErrorInitializationError;
 	if (!atomic_load_explicit(&initialised, memory_order_acquire)) {
@@ -68,9 +93,13 @@ int sg_init(void)
 			read_config();
 			pthread_atfork(NULL, NULL, after_fork_in_child);
 			atomic_store_explicit(&initialised, true, memory_order_release);
+			first = true;
 		}
 		sg_unlock(&init_lock);
 	}
+	/* not under our lock: a library's constructor, run under the loader's, may be waiting for it */
+	if (first)
+		load_driver();
 	return sg_config.devices ? 0 : cudaErrorNoDevice;
 }
 

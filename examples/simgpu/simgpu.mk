@@ -7,14 +7,16 @@ SIMGPU_DIR := $(O)/simgpu
 SIMGPU_CORE_SRC := $(addprefix examples/simgpu/,clock.c call.c device.c op.c stream.c memory.c kernel.c)
 SIMGPU_CUDART_SRC := $(wildcard examples/simgpu/cudart_*.c)
 SIMGPU_CUPTI_SRC := $(wildcard examples/simgpu/cupti_*.c)
+SIMGPU_CUDA_SRC := $(wildcard examples/simgpu/cuda_*.c)
 SIMGPU_NCCL_SRC := $(wildcard examples/simgpu/nccl_*.c)
 
-SIMGPU_LIBS := $(SIMGPU_DIR)/libsimgpu.so $(SIMGPU_DIR)/libcudart.so.12 $(if $(SIMGPU_CUPTI_SRC),$(SIMGPU_DIR)/libcupti.so.12) \
+SIMGPU_LIBS := $(SIMGPU_DIR)/libsimgpu.so $(SIMGPU_DIR)/libcuda.so.1 $(SIMGPU_DIR)/libcudart.so.12 $(if $(SIMGPU_CUPTI_SRC),$(SIMGPU_DIR)/libcupti.so.12) \
 	$(if $(SIMGPU_NCCL_SRC),$(SIMGPU_DIR)/libnccl.so.2)
 
 simgpu_obj = $(patsubst %.c,$(O)/%.o,$(1))
 
 $(SIMGPU_DIR)/libsimgpu.so: $(call simgpu_obj,$(SIMGPU_CORE_SRC))
+$(SIMGPU_DIR)/libcuda.so.1: $(call simgpu_obj,$(SIMGPU_CUDA_SRC)) $(SIMGPU_DIR)/libsimgpu.so examples/simgpu/cuda.map
 $(SIMGPU_DIR)/libcudart.so.12: $(call simgpu_obj,$(SIMGPU_CUDART_SRC)) $(SIMGPU_DIR)/libsimgpu.so examples/simgpu/cudart.map
 $(SIMGPU_DIR)/libcupti.so.12: $(call simgpu_obj,$(SIMGPU_CUPTI_SRC)) $(SIMGPU_DIR)/libsimgpu.so examples/simgpu/cupti.map
 $(SIMGPU_DIR)/libnccl.so.2: $(call simgpu_obj,$(SIMGPU_NCCL_SRC)) $(SIMGPU_DIR)/libsimgpu.so examples/simgpu/nccl.map
