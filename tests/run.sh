@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Runs tests one after another, each with a time limit, and counts: exit 0 passed, 1 failed, 77 skipped, 99 the harness itself broke.
+# What a sanitizer reported to SAN_REPORT.* (tests/e2e/preload.sh) is a failure, too.
 # Usage: BUILD=folder tests/run.sh TEST... ; a test's log is BUILD/logs/NAME.log. LIMIT = seconds a test may take (default 300).
 set -u
 mkdir -p "$BUILD/logs"
@@ -9,9 +10,16 @@ passed=0 failed=0 skipped=0 bad=''
 for test; do
 	name=$(basename "$test")
 	log=$BUILD/logs/$name.log
+	rm -f "$log".san.*
+	export SAN_REPORT="$log.san"
 	start=$(date +%s)
 	timeout -k 10 "${LIMIT:-300}" "$test" >"$log" 2>&1 </dev/null
 	rc=$?
+	if ls "$log".san.* >/dev/null 2>&1; then
+		echo "exit $rc; sanitizers reported:"
+		head -n 30 "$log".san.* | head -n 200
+		rc=1
+	fi >>"$log"
 	took=$(($(date +%s) - start))
 	case $rc in
 	0) passed=$((passed + 1)); printf 'ok    %s (%ss)\n' "$name" "$took" ;;

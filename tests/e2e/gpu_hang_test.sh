@@ -8,16 +8,16 @@ root=$(dirname "$0")/../..
 sim=$BUILD/simgpu
 [ -e "$sim/libnccl.so.2" ] || { echo "no software NCCL here"; exit 77; }
 [ -x "$BUILD/tests/tracecat" ] || exit 99
-case ${SAN:-} in '') ;; *) echo "the shim is not preloaded under sanitizers here"; exit 77 ;; esac
+. "$(dirname "$0")/preload.sh"
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
 failed=0
-$CC -I"$root" -w "$here/hang.c" -o "$tmp/hang" -L"$sim" -lnccl -lcudart -lsimgpu -Wl,-rpath,"$sim" -pthread || exit 99
+$CC $SANITIZE -I"$root" -w "$here/hang.c" -o "$tmp/hang" -L"$sim" -lnccl -lcudart -lsimgpu -Wl,-rpath,"$sim" -pthread || exit 99
 
 # hang HOW SECONDS CALL: CUPTI's own calls (copies) are shown only after a second, since CUPTI shows them when they end
 hang() {
 	mkdir "$tmp/$1"
-	timeout -s KILL "$2" env LD_PRELOAD="$BUILD/libwhyidle.so" WHYIDLE_DIR="$tmp/$1" "$tmp/hang" "$1" 2>/dev/null
+	timeout -s KILL "$2" env LD_PRELOAD="$PRELOAD" WHYIDLE_DIR="$tmp/$1" "$tmp/hang" "$1" 2>/dev/null
 	"$BUILD/tests/tracecat" "$tmp/$1"/*.pftrace >"$tmp/cat"
 	[ $? -le 1 ] || failed=1	# the last packet may be cut
 	(cd "$here" && "$PYTHON" -B -c '

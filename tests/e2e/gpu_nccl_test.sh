@@ -8,15 +8,15 @@ root=$(dirname "$0")/../..
 sim=$BUILD/simgpu
 [ -e "$sim/libnccl.so.2" ] || { echo "no software NCCL here"; exit 77; }
 [ -x "$BUILD/tests/tracecat" ] || exit 99
-case ${SAN:-} in '') ;; *) echo "the shim is not preloaded under sanitizers here"; exit 77 ;; esac
+. "$(dirname "$0")/preload.sh"
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
 failed=0
 
-$CC -I"$root" -w "$here/collectives.c" -o "$tmp/collectives" -L"$sim" -lnccl -lcudart -lsimgpu -Wl,-rpath,"$sim" -pthread || exit 99
+$CC $SANITIZE -I"$root" -w "$here/collectives.c" -o "$tmp/collectives" -L"$sim" -lnccl -lcudart -lsimgpu -Wl,-rpath,"$sim" -pthread || exit 99
 for version in 18 22 130001; do
 	mkdir "$tmp/$version"
-	timeout 100 env LD_PRELOAD="$BUILD/libwhyidle.so" WHYIDLE_DIR="$tmp/$version" SIMGPU_CUPTI_VERSION=$version \
+	timeout 100 env LD_PRELOAD="$PRELOAD" WHYIDLE_DIR="$tmp/$version" SIMGPU_CUPTI_VERSION=$version \
 		"$tmp/collectives" >"$tmp/$version.out" 2>"$tmp/err"
 	rc=$?
 	if [ $rc -ne 0 ] || [ -s "$tmp/err" ]; then

@@ -5,7 +5,7 @@
 # and the trace says why there is no GPU in it. WHYIDLE_CUDART names further libcudart files.
 set -u
 here=$(dirname "$0")/gpu
-case ${SAN:-} in '') ;; *) echo "the shim is not preloaded under sanitizers here"; exit 77 ;; esac
+. "$(dirname "$0")/preload.sh"
 [ -x "$BUILD/tests/tracecat" ] || exit 99
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
@@ -18,7 +18,7 @@ for cudart in $(ls /usr/local/cuda*/lib64/libcudart.so.[0-9]* 2>/dev/null | grep
 	$CC -w "$here/nodriver.c" -o "$tmp/nodriver" "$cudart" -Wl,-rpath,"$(dirname "$cudart")" || exit 99
 	timeout 60 "$tmp/nodriver" >"$tmp/bare" 2>&1
 	bare=$?
-	timeout 60 env LD_PRELOAD="$BUILD/libwhyidle.so" WHYIDLE_DIR="$tmp/session" "$tmp/nodriver" >"$tmp/shim" 2>&1
+	timeout 60 env LD_PRELOAD="$PRELOAD" WHYIDLE_DIR="$tmp/session" "$tmp/nodriver" >"$tmp/shim" 2>&1
 	shim=$?
 	if [ $bare -ne $shim ] || ! cmp -s "$tmp/bare" "$tmp/shim"; then
 		echo "$cudart: exit $bare without, $shim with the shim"

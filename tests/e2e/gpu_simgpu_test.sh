@@ -9,15 +9,15 @@ root=$(dirname "$0")/../..
 shim=$BUILD/libwhyidle.so sim=$BUILD/simgpu
 [ -e "$sim/libcupti.so.12" ] || { echo "no software GPU here"; exit 77; }
 [ -x "$BUILD/tests/tracecat" ] || exit 99
-case ${SAN:-} in '') ;; *) echo "the shim is not preloaded under sanitizers here"; exit 77 ;; esac
+. "$(dirname "$0")/preload.sh"
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
 failed=0
 
 link="-L$sim -lcudart -lsimgpu -Wl,-rpath,$sim -pthread"
-$CC -I"$root" -w "$here/work.c" -o "$tmp/work" $link || exit 99
-$CC -I"$root" -w -shared -fPIC -DAS_LIBRARY "$here/work.c" -o "$tmp/work.so" $link || exit 99
-$CC -w "$here/host.c" -o "$tmp/host" -ldl || exit 99
+$CC $SANITIZE -I"$root" -w "$here/work.c" -o "$tmp/work" $link || exit 99
+$CC $SANITIZE -I"$root" -w -shared -fPIC -DAS_LIBRARY "$here/work.c" -o "$tmp/work.so" $link || exit 99
+$CC $SANITIZE -w "$here/host.c" -o "$tmp/host" -ldl || exit 99
 
 # run NAME MODE-OF-CHECK ENVIRONMENT... -- COMMAND...
 run() {
@@ -27,7 +27,7 @@ run() {
 	while [ "$1" != -- ]; do environment="$environment $1" && shift; done
 	shift
 	mkdir "$tmp/$name"
-	timeout 60 env LD_PRELOAD="${preload-$shim}" WHYIDLE_DIR="$tmp/$name" $environment "$@" >"$tmp/$name.out" 2>"$tmp/$name.err"
+	timeout 60 env LD_PRELOAD="${preload-$PRELOAD}" WHYIDLE_DIR="$tmp/$name" $environment "$@" >"$tmp/$name.out" 2>"$tmp/$name.err"
 	rc=$?
 	if [ $rc -ne 0 ] || [ -s "$tmp/$name.err" ]; then
 		echo "$name: exit $rc"; cat "$tmp/$name.err"; failed=1
@@ -58,7 +58,7 @@ run held wrappers SIMGPU_CUPTI_BUSY=1 -- "$tmp/work"
 run off wrappers WHYIDLE_GPU=off -- "$tmp/work"
 run injected wrappers CUDA_INJECTION64_PATH=/opt/tool/libtool.so -- "$tmp/work"
 run injected-on cupti CUDA_INJECTION64_PATH=/opt/tool/libtool.so WHYIDLE_GPU=on -- "$tmp/work"
-preload=
+preload=$RUNTIME
 run by-the-driver injected INJECT="$shim" -- "$tmp/host" "$tmp/work.so"
 unset preload
 run both-ways cupti INJECT="$shim" -- "$tmp/host" "$tmp/work.so"
@@ -66,8 +66,8 @@ run bad-path wrappers WHYIDLE_CUPTI=/nowhere/libcupti.so -- "$tmp/work"
 
 # More launches than four buffers hold: what is not in the trace is counted.
 mkdir "$tmp/storm"
-$CC -O2 -I"$root" -w "$here/storm.c" -o "$tmp/storm.bin" $link || exit 99
-timeout 100 env LD_PRELOAD="$shim" WHYIDLE_DIR="$tmp/storm" WHYIDLE_CUPTI_BUFFERS=4 SIMGPU_LAUNCH_US=0 "$tmp/storm.bin" 2 40000 >/dev/null || failed=1
+$CC $SANITIZE -O2 -I"$root" -w "$here/storm.c" -o "$tmp/storm.bin" $link || exit 99
+timeout 100 env LD_PRELOAD="$PRELOAD" WHYIDLE_DIR="$tmp/storm" WHYIDLE_CUPTI_BUFFERS=4 SIMGPU_LAUNCH_US=0 "$tmp/storm.bin" 2 40000 >/dev/null || failed=1
 "$BUILD/tests/tracecat" "$tmp/storm"/*.pftrace >"$tmp/cat" || failed=1
 there=$(grep -c 'begin "_Z5stormv"\|begin "\(cu\|cuda\)LaunchKernel"' "$tmp/cat")
 dropped=$(sed -n 's/.*attribute whyidle.dropped=//p' "$tmp/cat" | tail -n 1)

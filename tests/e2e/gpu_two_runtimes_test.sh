@@ -4,7 +4,7 @@
 # Two majors of libcudart in one process: each caller reaches the one it was linked with, as it would without the shim. And an
 # interposer of somebody else's that was preloaded behind us is not passed by.
 set -u
-case ${SAN:-} in '') ;; *) echo "the shim is not preloaded under sanitizers here"; exit 77 ;; esac
+. "$(dirname "$0")/preload.sh"
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
 cd "$tmp" || exit 99
@@ -51,7 +51,7 @@ failed=0
 for preload in '' "$tmp/libinterposer.so"; do
 	bare=$(env LD_PRELOAD="$preload" ./main)
 	mkdir -p session
-	shim=$(env WHYIDLE_DIR="$tmp/session" LD_PRELOAD="$BUILD/libwhyidle.so${preload:+:}$preload" ./main)
+	shim=$(env WHYIDLE_DIR="$tmp/session" LD_PRELOAD="$PRELOAD${preload:+:}$preload" ./main)
 	echo "$(echo "$bare" | head -n 1) without, $(echo "$shim" | head -n 1) with the shim"
 	[ "$bare" = "$shim" ] || failed=1
 done

@@ -4,6 +4,7 @@
 # Where a Python program waited, as recorded without its lock, is what the interpreter itself says: every line of tests/progs/python_stacks.py's output
 # is the "at" of one sleep. With each CPython from 3.9 on that is found here. WHYIDLE_STACK_MS sets the length from which on, 0 turns it off.
 set -u
+. "$(dirname "$0")/preload.sh"
 root=$(cd "$(dirname "$0")/../.." && pwd)
 prog=$root/tests/progs/python_stacks.py
 tmp=$(mktemp -d) || exit 99
@@ -14,7 +15,7 @@ complain() { echo "FAIL: $*"; failed=1; }
 
 record() { # record PYTHON [NAME=VALUE]
 	rm -rf "$tmp/session" && mkdir "$tmp/session" || exit 99
-	env WHYIDLE_DIR="$tmp/session" LD_PRELOAD="$BUILD/libwhyidle.so" ${2:+"$2"} "$1" "$prog" >"$tmp/said" || complain "$1 failed"
+	env WHYIDLE_DIR="$tmp/session" LD_PRELOAD="$PRELOAD" ${2:+"$2"} "$1" "$prog" >"$tmp/said" || complain "$1 failed"
 	for file in "$tmp"/session/*.pftrace; do
 		"$BUILD/tests/tracecat" "$file"
 	done | sed -n -e 's/.* at="\([^"]*\)".*/\1/p' | grep -v '^python/' >"$tmp/recorded"

@@ -5,7 +5,7 @@
 set -u
 root=$(dirname "$0")/../..
 shim=$BUILD/libwhyidle.so prog=$BUILD/tests/progs/shim_errno
-case ${SAN:-} in '') ;; *) echo "the shim is not preloaded under sanitizers here"; exit 77 ;; esac
+. "$(dirname "$0")/preload.sh"
 [ -x "$prog" ] && [ -e "$shim" ] || exit 99
 tmp=$(mktemp -d) || exit 99
 trap 'rm -rf "$tmp"' EXIT
@@ -24,9 +24,9 @@ for how in bare recorded every quiet; do
 	mkdir -m 777 "$tmp/$how" "$tmp/$how/session"
 	case $how in
 	bare) set -- ;;
-	recorded) set -- "LD_PRELOAD=$shim" "WHYIDLE_DIR=$tmp/$how/session" ;;
-	every) set -- "LD_PRELOAD=$shim" "WHYIDLE_DIR=$tmp/$how/session" WHYIDLE_THRESHOLD_US=0 ;;
-	quiet) set -- "LD_PRELOAD=$shim" ;;
+	recorded) set -- "LD_PRELOAD=$PRELOAD" "WHYIDLE_DIR=$tmp/$how/session" ;;
+	every) set -- "LD_PRELOAD=$PRELOAD" "WHYIDLE_DIR=$tmp/$how/session" WHYIDLE_THRESHOLD_US=0 ;;
+	quiet) set -- "LD_PRELOAD=$PRELOAD" ;;
 	esac
 	(cd "$tmp/$how" && timeout 60 env "$@" "$prog" >../$how.out 2>../$how.err)
 	rc=$?

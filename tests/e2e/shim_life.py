@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from shim_trace import Trace  # noqa: E402
 
 BUILD = sys.argv[1]
-PROG, CAT, SHIM = f'{BUILD}/tests/progs/shim_life', f'{BUILD}/tests/tracecat', f'{BUILD}/libwhyidle.so'
+PROG, CAT = f'{BUILD}/tests/progs/shim_life', f'{BUILD}/tests/tracecat'
 WORK = pathlib.Path(tempfile.mkdtemp(prefix='shim_life.'))
 MS = 1_000_000
 
@@ -25,7 +25,7 @@ class Run:
         self.dir = WORK / f'{mode}.{len(os.listdir(WORK))}'
         self.dir.mkdir()
         self.session = directory or self.dir
-        self.env = dict(os.environ, WHYIDLE_DIR=str(self.session), LD_PRELOAD=SHIM, **env)
+        self.env = dict(os.environ, WHYIDLE_DIR=str(self.session), LD_PRELOAD=os.environ['PRELOAD'], **env)
         self.mode = mode
 
     def go(self):

@@ -5,7 +5,7 @@
 set -u
 here=$(dirname "$0")
 shim=$BUILD/libwhyidle.so progs=$BUILD/tests/progs package=$BUILD/perfetto/package
-case ${SAN:-} in '') ;; *) echo "the shim is not preloaded under sanitizers here"; exit 77 ;; esac
+. "$(dirname "$0")/preload.sh"
 [ -d "$package" ] && command -v node >/dev/null || { echo "no Perfetto here (make perfetto-judge)"; exit 77; }
 [ -x "$progs/shim_calls" ] && [ -x "$BUILD/tests/tracesum" ] || exit 99
 tmp=$(mktemp -d) || exit 99
@@ -16,7 +16,7 @@ traced() {
 	session=$tmp/$1
 	shift
 	mkdir -p "$session"
-	(cd "$tmp" && timeout 60 env LD_PRELOAD="$shim" WHYIDLE_DIR="$session" "$@" >"$tmp/out" 2>&1)
+	(cd "$tmp" && timeout 60 env LD_PRELOAD="$PRELOAD" WHYIDLE_DIR="$session" "$@" >"$tmp/out" 2>&1)
 }
 for part in files pipes sockets waits; do
 	traced well WHYIDLE_THRESHOLD_US=0 "$progs/shim_calls" $part || { cat "$tmp/out"; exit 1; }

@@ -15,7 +15,7 @@ def record(part, work, **env):
     session = pathlib.Path(work) / f'session-{part}'
     session.mkdir()
     done = subprocess.run([f'{BUILD}/tests/progs/shim_calls', part], cwd=work, capture_output=True, text=True, timeout=60,
-                          env=dict(os.environ, LD_PRELOAD=f'{BUILD}/libwhyidle.so', WHYIDLE_DIR=str(session), **env))
+                          env=dict(os.environ, LD_PRELOAD=os.environ['PRELOAD'], WHYIDLE_DIR=str(session), **env))
     if done.returncode != 0:
         raise SystemExit(f'{part}: exit {done.returncode}: {done.stderr}')
     traces = [Trace(p, f'{BUILD}/tests/tracecat') for p in session.glob('*.pftrace')]

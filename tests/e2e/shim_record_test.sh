@@ -3,6 +3,6 @@
 #
 # A program makes calls of every family and says itself what the trace must hold (tests/progs/shim_calls.c).
 set -u
-case ${SAN:-} in '') ;; *) echo "the shim is not preloaded under sanitizers here"; exit 77 ;; esac
+. "$(dirname "$0")/preload.sh"
 [ -x "$BUILD/tests/progs/shim_calls" ] && [ -x "$BUILD/tests/tracecat" ] && [ -e "$BUILD/libwhyidle.so" ] || exit 99
 exec "${PYTHON:-python3}" "$(dirname "$0")/shim_record.py" "$BUILD"

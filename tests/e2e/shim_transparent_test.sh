@@ -3,7 +3,7 @@
 #
 # Ordinary programs under the shim: output, errors and exit status are what they are without it, recording or switched off.
 set -u
-case ${SAN:-} in '') ;; *) echo "the shim is not preloaded under sanitizers here"; exit 77 ;; esac
+. "$(dirname "$0")/preload.sh"
 shim=$BUILD/libwhyidle.so python=${PYTHON:-python3}
 [ -e "$shim" ] || exit 99
 tmp=$(mktemp -d) || exit 99
@@ -19,9 +19,9 @@ same() {
 		mkdir "$tmp/$name/$how"
 		case $how in
 		bare) set -- env "$@" ;;
-		recorded) shift; set -- env "LD_PRELOAD=$shim" "WHYIDLE_DIR=$tmp/$name/session" "$@" ;;
-		off) shift 3; set -- env "LD_PRELOAD=$shim" "$@" ;;
-		nowhere) shift 2; set -- env "LD_PRELOAD=$shim" "WHYIDLE_DIR=$tmp/none" "$@" ;;
+		recorded) shift; set -- env "LD_PRELOAD=$PRELOAD" "WHYIDLE_DIR=$tmp/$name/session" "$@" ;;
+		off) shift 3; set -- env "LD_PRELOAD=$PRELOAD" "$@" ;;
+		nowhere) shift 2; set -- env "LD_PRELOAD=$PRELOAD" "WHYIDLE_DIR=$tmp/none" "$@" ;;
 		esac
 		(cd "$tmp/$name/$how" && timeout 120 "$@" >../$how.out 2>../$how.err </dev/null; echo $? >../$how.rc)
 		for what in out err rc; do

@@ -267,6 +267,21 @@ static void print_attributes(void)
 	printf("}}\n");
 }
 
+/* Before the reader goes, who owns the tracks. */
+static void let_go(void)
+{
+	for (size_t i = 0; i < ntracks; i++)
+		free(tracks[i]->user);
+	for (size_t i = 0; i < nattributes; i++) {
+		free(attributes[i].key);
+		free(attributes[i].text);
+	}
+	free(tracks);
+	free(events);
+	free(sums);
+	free(flows);
+}
+
 int main(int argc, char **argv)
 {
 	struct pf_error err;
@@ -291,6 +306,8 @@ int main(int argc, char **argv)
 	}
 	if (rc < 0 && err.code != PF_ECUT) {
 		fprintf(stderr, "tracesum: %s: byte %" PRIu64 ": %s\n", argv[1], err.offset, err.text);
+		let_go();
+		pf_reader_close(r);
 		return 3;
 	}
 	flows = calloc(nflow_slots, sizeof(*flows));
@@ -304,6 +321,7 @@ int main(int argc, char **argv)
 	print_slices();
 	print_counters();
 	print_attributes();
+	let_go();
 	pf_reader_close(r);
 	return 0;
 }
