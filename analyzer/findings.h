@@ -54,6 +54,9 @@ int64_t result_wasted_ns(const struct result *r);
 /* Steps that the verdict rests on: the fewest of any device or rank that has any; 0 = none. */
 int64_t result_steps(const struct result *r);
 
+/* Training was seen, it did not fail, and no finding was made: the only case that is called healthy. */
+bool result_is_healthy(const struct result *r);
+
 /* "Your GPUs were busy ..." or "... lost 41 % to data starvation". Allocated; NULL when memory is out. */
 char *result_verdict(const struct result *r);
 
