@@ -4,20 +4,24 @@
 # Each kind of loss scaler against its own log, step by step: precision and recall 1 (0.99 for fused optimizers, where only the kernel's time tells), with
 # loss.item(), metrics, the script's own skip of NaN losses and clipping in the way. Two at a time.
 set -u
-whyidle=$BUILD/whyidle
+. "$(dirname "$0")/preload.sh"
+whyidle=$WHYIDLE
 here=$(cd "$(dirname "$0")" && pwd)
-[ -z "${SAN:-}" ] || { echo 'no recording in a sanitizer build'; exit 77; }
 [ -x "$BUILD/amp" ] && [ -x "$BUILD/tests/tracecat" ] || { echo 'amp is not built'; exit 77; }
 dir=$(mktemp -d) || exit 99
 trap 'rm -rf "$dir"' EXIT
 unset WHYIDLE_DIR WHYIDLE_LIB LD_PRELOAD
+
+# Sanitizers make the recorder slow: fewer steps, and more room for what it has not yet written.
+fewer=
+[ -z "${SAN:-}" ] || { fewer='--steps 300'; export WHYIDLE_RING_KB=4096; }
 
 # one NAME LEAST AMP-OPTIONS...
 one() {
 	name=$1 least=$2
 	shift 2
 	s=$dir/$name
-	"$whyidle" run --sim --no-report -o "$s" -- "$BUILD/amp" --truth "$s.truth" "$@" >"$s.out" 2>&1 || { cat "$s.out"; echo "FAIL $name: run"; return; }
+	"$whyidle" run --sim --no-report -o "$s" -- "$BUILD/amp" --truth "$s.truth" "$@" $fewer >"$s.out" 2>&1 || { cat "$s.out"; echo "FAIL $name: run"; return; }
 	"$whyidle" report --json "$s" >"$s.json" 2>"$s.err" || { cat "$s.err"; echo "FAIL $name: report"; return; }
 	"$whyidle" annotate "$s" -o "$s.pftrace" 2>"$s.err" || { cat "$s.err"; echo "FAIL $name: annotate"; return; }
 	"$BUILD/tests/tracecat" "$s.pftrace" | grep '"check ' >"$s.cat"
