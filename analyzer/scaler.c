@@ -65,6 +65,7 @@ struct scaler {
 	/* small read-backs of anything since the last check */
 	struct { const struct thread *launcher; int64_t launch_ns; } loose[LOOSE];
 	unsigned nloose;
+	int64_t reduction_ns;		/* start of the last all-reduce that a flag went over */
 	uint64_t not_flags[NOT_FLAGS];	/* addresses that other things were read from */
 	unsigned nnot_flags;
 	struct scaler_step out[OUT];
@@ -78,6 +79,7 @@ struct scaler *scaler_open(void)
 	struct scaler *s = mem_new(1, sizeof(*s));
 
 	s->scale.since_growth = -1;
+	s->reduction_ns = INT64_MIN;
 	s->result.first_skip = -1;
 	s->result.least_confidence = 1;
 	return s;
@@ -201,7 +203,8 @@ static int64_t quantile(const int64_t *v, unsigned n, unsigned percent)
 /* What the kernels of an applied step take: 0 = not known yet. Skips are short and may be the rule, so it is near the long end. */
 static int64_t usual_fused(const struct scaler *s)
 {
-	int64_t most = quantile(s->recent_fused_ns, s->nfused, 90), least = quantile(s->recent_fused_ns, s->nfused, 0);
+	/* a few first windows may hold one applied step only */
+	int64_t most = quantile(s->recent_fused_ns, s->nfused, s->nfused < RECENT / 2 ? 100 : 90), least = quantile(s->recent_fused_ns, s->nfused, 0);
 
 	return s->nfused >= HELD || (s->nfused >= 2 && most > 4 * least) ? most : 0;
 }
@@ -209,13 +212,14 @@ static int64_t usual_fused(const struct scaler *s)
 static void judge_fused(struct scaler_step *step, int64_t fused, int64_t fused_ns, int64_t usual)
 {
 	double part = usual > 0 ? (double)fused_ns / (double)usual : 1;
+	bool at_once = fused_ns < fused * RETURNS_AT_ONCE_NS;
 
 	if (usual < fused * RETURNS_AT_ONCE_NS && part > 0.5)
 		/* all are that short: a small model, or nothing but skips */
 		say(step, SCALER_UNKNOWN, SCALER_BY_NONE, 0);
-	else if (part < 0.1)
+	else if (part < 0.1 && (at_once || part < 0.02))
 		say(step, SCALER_SKIPPED, SCALER_BY_DURATION, 0.95);
-	else if (part < 0.25 || (part < 0.35 && fused_ns < fused * RETURNS_AT_ONCE_NS))
+	else if (part < 0.35 && at_once)
 		say(step, SCALER_SKIPPED, SCALER_BY_DURATION, 0.7);
 	else
 		say(step, SCALER_APPLIED, SCALER_BY_DURATION, part > 0.5 ? 0.95 : 0.7);
@@ -426,7 +430,7 @@ static void close_window(struct scaler *s, const struct scaler_note *update, int
 }
 
 /* Has the thread that made this copy just asked for the maximum over all ranks of one element? */
-static bool after_reduction(const struct op *op)
+static bool after_reduction(struct scaler *s, const struct op *op)
 {
 	const struct slice *calls;
 	size_t i;
@@ -447,8 +451,13 @@ static bool after_reduction(const struct op *op)
 	for (unsigned n = 0; i && n < LOOK_BACK; n++) {
 		const struct slice *c = &calls[--i];
 
-		if (c->nccl && c->name->call == CALL_ncclAllReduce)
-			return c->nccl->op == 2 && c->bytes > 0 && c->bytes <= 4;	/* ncclMax */
+		if (c->nccl && c->name->call == CALL_ncclAllReduce) {
+			/* ncclMax; one reduction gives one flag */
+			if (c->nccl->op != 2 || c->bytes < 1 || c->bytes > 4 || c->start_ns <= s->reduction_ns)
+				return false;
+			s->reduction_ns = c->start_ns;
+			return true;
+		}
 		/* whatever was waited for or launched after the reduction must not lie in between */
 		if (c->name->class == CLASS_GPU_SYNC && c->end_ns < op->launch_start_ns)
 			return false;
@@ -472,7 +481,7 @@ static int64_t ran_in_window(const struct scaler *s)
 
 static void see_read_back(struct scaler *s, const struct op *op)
 {
-	bool reduced = after_reduction(op);
+	bool reduced = after_reduction(s, op);
 	struct read *r;
 
 	if (reduced && !s->reduced_seen)

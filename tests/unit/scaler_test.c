@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -313,6 +314,198 @@ static void scaler_knows_an_update_by_name(void **state)
 	assert_false(scaler_is_update(GEMM));
 }
 
+/* ---- where the runtime is shared: what the host read */
+
+struct shared {
+	struct run r;
+	struct thread *thread;
+};
+
+static struct shared begin_shared(void)
+{
+	struct shared s = { .r = begin() };
+	struct process *p = timeline_process(s.r.tl, "host", 100, 0);
+
+	s.thread = timeline_thread(s.r.tl, p, 100);
+	return s;
+}
+
+/* An operation that the thread launched, and what its wrapper noted of it. */
+static void noted(struct shared *s, const char *name, int64_t bytes, const struct scaler_note *note)
+{
+	struct run *r = &s->r;
+	struct op op = { .start_ns = r->now + 2000, .end_ns = r->now + 4000, .name = timeline_name(r->tl, name), .bytes = bytes, .stream = 7,
+		.launcher = s->thread, .launch_start_ns = r->now + 200, .launch_end_ns = r->now + 900 };
+	struct scaler_note n = *note;
+
+	n.start_ns = r->now;
+	n.call_ns = 1000;
+	n.end_ns = r->now + 5000;
+	timeline_add_note(s->thread, &n);
+	if (scaler_op(r->s, &op, &r->last)) {
+		r->done++;
+		r->skipped += r->last.skipped;
+	}
+	r->now += 6000;
+}
+
+static void read_back(struct shared *s, uint64_t address, float value)
+{
+	struct scaler_note n = { .address = address, .bytes = 4, .known = true };
+
+	memcpy(&n.bits, &value, sizeof(value));
+	noted(s, DTOH, 4, &n);
+}
+
+static void update(struct shared *s, int64_t interval)
+{
+	noted(s, UPDATE, -1, &(struct scaler_note){ .update = true, .known = true, .address = 0x5000, .result = 0x5000, .found = 0xf000, .growth = 2,
+		.backoff = 0.5, .interval = interval });
+}
+
+static void scaler_believes_the_flag_before_the_kernels(void **state)
+{
+	struct shared s = begin_shared();
+
+	(void)state;
+	for (int i = 0; i < 8; i++) {
+		bool skip = i == 3;
+
+		forward_backward(&s.r);
+		kernel(&s.r, UNSCALE);
+		read_back(&s, 0xa000, 1.37f);		/* norm.item() */
+		read_back(&s, 0xf000, skip ? 1 : 0);
+		for (int k = 0; k < 8; k++)
+			kernel(&s.r, skip ? PLAIN : ADAM);	/* an average of the weights */
+		update(&s, 2000);
+		assert_int_equal(s.r.last.verdict, skip ? SCALER_SKIPPED : SCALER_APPLIED);
+		assert_int_equal(s.r.last.evidence, SCALER_BY_FLAG);
+		assert_true(s.r.last.confidence == 1);
+	}
+	assert_int_equal(s.r.skipped, 1);
+	end(&s.r);
+}
+
+static void scaler_tells_several_optimizers_apart(void **state)
+{
+	struct shared s = begin_shared();
+
+	(void)state;
+	for (int i = 0; i < 8; i++) {
+		bool first = i & 1, second = i & 2;
+
+		forward_backward(&s.r);
+		kernel(&s.r, UNSCALE);
+		kernel(&s.r, UNSCALE);
+		read_back(&s, 0xf000, first);
+		for (int k = 0; k < (first ? 0 : 8); k++)
+			kernel(&s.r, ADAM);
+		read_back(&s, 0xf100, second);
+		for (int k = 0; k < (second ? 0 : 8); k++)
+			kernel(&s.r, ADAM);
+		kernel(&s.r, PLAIN);			/* the flags are added up */
+		update(&s, 2000);
+		assert_int_equal(s.r.last.verdict, first && second ? SCALER_SKIPPED : first || second ? SCALER_PARTLY : SCALER_APPLIED);
+	}
+	end(&s.r);
+}
+
+/* Replayed from the default until it is read; then it is known, and so is what was before. */
+static void scaler_follows_the_scale(void **state)
+{
+	struct shared s = begin_shared();
+
+	(void)state;
+	for (int i = 0; i < 5; i++) {
+		forward_backward(&s.r);
+		kernel(&s.r, UNSCALE);
+		read_back(&s, 0xf000, i == 1);
+		for (int k = 0; k < (i == 1 ? 0 : 8); k++)
+			kernel(&s.r, ADAM);
+		update(&s, 3);
+		if (i == 0)
+			assert_true(s.r.last.scale == 65536 && s.r.last.scale_known == SCALE_ASSUMED);
+		if (i == 1)
+			assert_true(s.r.last.scale == 32768);
+		if (i == 2)
+			read_back(&s, 0x5000, 512);
+		if (i == 3)
+			assert_true(s.r.last.scale == 512 && s.r.last.scale_known == SCALE_REPLAYED);
+	}
+	assert_true(s.r.last.scale == 1024);	/* three clean steps */
+	assert_true(scaler_so_far(s.r.s)->scale_first == 1024 && scaler_so_far(s.r.s)->scale_anchors == 1);
+	assert_true(scaler_so_far(s.r.s)->constants_known && scaler_so_far(s.r.s)->interval == 3);
+	end(&s.r);
+}
+
+/* DeepSpeed: a byte that went over all ranks; a script's own isnan().any().item() did not. */
+static void scaler_knows_a_flag_reduced_over_ranks(void **state)
+{
+	struct shared s = begin_shared();
+	struct nccl_info max = { .op = 2 };
+
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		bool skip = i == 4;
+
+		forward_backward(&s.r);
+		noted(&s, DTOH, 1, &(struct scaler_note){ .address = 0xb000, .bytes = 1, .bits = i == 2, .known = true });
+		kernel(&s.r, PLAIN);
+		timeline_call(s.r.tl, s.thread, &(struct slice){ .start_ns = s.r.now, .end_ns = s.r.now + 400, .bytes = 1, .nccl = &max,
+			.name = timeline_name(s.r.tl, "ncclAllReduce") });
+		timeline_settle(s.r.tl, s.r.now + 400);
+		s.r.now += 500;
+		noted(&s, DTOH, 1, &(struct scaler_note){ .address = 0xf000, .bytes = 1, .bits = skip, .known = true });
+		for (int k = 0; k < (skip ? 0 : 8); k++)
+			kernel(&s.r, ADAM);
+	}
+	scaler_finish(s.r.s);
+	assert_int_equal(scaler_checks(s.r.s), 10);
+	assert_int_equal(scaler_skips(s.r.s), 1);
+	assert_int_equal(scaler_so_far(s.r.s)->evidence[SCALER_BY_FLAG], 10);
+	end(&s.r);
+}
+
+/* All fused kernels equally short: nothing but skips, or a small model. */
+static void scaler_says_when_it_cannot_tell(void **state)
+{
+	struct run r = begin();
+
+	(void)state;
+	for (int i = 0; i < 30; i++) {
+		forward_backward(&r);
+		kernel(&r, UNSCALE);
+		op_of(&r, FUSED, 7, -1, 3000);
+		kernel(&r, UPDATE);
+	}
+	scaler_finish(r.s);
+	assert_int_equal(scaler_checks(r.s), 30);
+	assert_int_equal(scaler_so_far(r.s)->verdicts[SCALER_UNKNOWN], 30);
+	end(&r);
+}
+
+/* More skips than applied steps, from the first one on. */
+static void scaler_tells_fused_skips_where_they_are_the_rule(void **state)
+{
+	struct run r = begin();
+	int skips = 0;
+
+	(void)state;
+	for (int i = 0; i < 60; i++) {
+		bool skip = i < 4 || i % 3;
+
+		skips += skip;
+		forward_backward(&r);
+		kernel(&r, UNSCALE);
+		op_of(&r, FUSED, 7, -1, skip ? 3000 : 150000);
+		kernel(&r, UPDATE);
+	}
+	scaler_finish(r.s);
+	assert_int_equal(scaler_checks(r.s), 60);
+	assert_int_equal(scaler_skips(r.s), skips);
+	end(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -329,6 +522,12 @@ int main(void)
 		cmocka_unit_test(scaler_looks_at_its_own_stream_only),
 		cmocka_unit_test(scaler_without_an_update_kernel),
 		cmocka_unit_test(scaler_knows_an_update_by_name),
+		cmocka_unit_test(scaler_believes_the_flag_before_the_kernels),
+		cmocka_unit_test(scaler_tells_several_optimizers_apart),
+		cmocka_unit_test(scaler_follows_the_scale),
+		cmocka_unit_test(scaler_knows_a_flag_reduced_over_ranks),
+		cmocka_unit_test(scaler_says_when_it_cannot_tell),
+		cmocka_unit_test(scaler_tells_fused_skips_where_they_are_the_rule),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
