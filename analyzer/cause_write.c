@@ -136,11 +136,24 @@ static bool closes_written(const struct moment *m)
 	return false;
 }
 
+/* Opening a file that is written next, too: what was in it is thrown away then, which takes a while for a large one. */
+static bool opens_to_write(const struct moment *m)
+{
+	const struct thread *t = m->thread;
+
+	if (m->loader || moment_class(m) != CLASS_FILE_OPEN || moment_target(m) != TARGET_IS_FILE || !is_call_of(t, m->call))
+		return false;
+	for (size_t i = (size_t)(m->call - t->calls) + 1, n = 0; i < t->ncalls && n < 64; i++, n++)
+		if (t->calls[i].target == m->call->target && t->calls[i].name->class != CLASS_FILE_OPEN)
+			return t->calls[i].name->class == CLASS_FD_WRITE;
+	return false;
+}
+
 static bool writes_out(const struct timeline *tl, const struct moment *m)
 {
 	enum target_kind k = moment_target(m);
 
-	if (!moment_idle(m) || (!moment_writes(m) && !closes_written(m)))
+	if (!moment_idle(m) || (!moment_writes(m) && !closes_written(m) && !opens_to_write(m)))
 		return false;
 	if ((m->loader && k != TARGET_IS_FILE) || moment_fetches_batch(tl, m))
 		return false;	/* the loader's own pipes and requests */

@@ -59,7 +59,7 @@ for name in ${KINDS:-healthy-2 nap-0 sleep-0 sleep-2 sleep-2-spawn sleep-2-forks
 	tar-2) slow_disk tar --workers 2; check data.storage --workers 2 --mentions "$work/data" ;;
 	http-0) remote; check data.remote --mentions 127.0.0.1: ;;
 	http-2) remote --workers 2; check data.remote --workers 2 --mentions 127.0.0.1: ;;
-	checkpoint) run checkpoint; check io.checkpoint --of save --mentions model.pt --mentions 'in main' ;;
+	checkpoint) export SLOWDISK_FSYNC_US=150000; slow_disk checkpoint; unset SLOWDISK_FSYNC_US; check io.checkpoint --of save --mentions model.pt --mentions 'in finish' ;;
 	log) export SLOWDISK_WRITE_US=40000; slow_disk log; unset SLOWDISK_WRITE_US; check io.other_write+io.checkpoint --of log --mentions train.log ;;
 	*) echo "there is no case $name"; exit 99 ;;
 	esac

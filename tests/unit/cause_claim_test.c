@@ -197,6 +197,24 @@ static void cause_of_bulk_writes_is_a_checkpoint(void **state)
 	world_free(&w);
 }
 
+static void cause_of_opening_is_what_follows(void **state)
+{
+	struct world w = world_new(1);
+
+	(void)state;
+	add_call(&w, w.main[0], "open", "/out/rows", 100 * MS, 105 * MS, -1, 0);
+	add_call(&w, w.main[0], "write", "/out/rows", 106 * MS, 107 * MS, 80, 0);
+	add_call(&w, w.main[0], "open", "/out/part", 200 * MS, 205 * MS, -1, 0);
+	add_call(&w, w.main[0], "write", "/out/part", 206 * MS, 207 * MS, 2000000, 0);
+	add_call(&w, w.main[0], "open", "/data/rows", 300 * MS, 305 * MS, -1, 0);
+	add_call(&w, w.main[0], "read", "/data/rows", 306 * MS, 307 * MS, 80, 0);
+	world_ready(&w);
+	assert_leaf(&w, idle(&w, w.main[0], 100 * MS, 105 * MS), LEAF_IO_OTHER_WRITE);
+	assert_leaf(&w, idle(&w, w.main[0], 200 * MS, 205 * MS), LEAF_IO_CHECKPOINT);
+	assert_leaf(&w, idle(&w, w.main[0], 300 * MS, 305 * MS), LEAF_DATA_STORAGE);
+	world_free(&w);
+}
+
 static void cause_of_writing_what_came_off_the_device_is_a_checkpoint(void **state)
 {
 	struct world w = world_new(1);
@@ -788,6 +806,7 @@ int main(void)
 		cmocka_unit_test(cause_of_a_compiler_is_startup),
 		cmocka_unit_test(cause_of_waiting_for_a_worker_to_end_is_worker_start),
 		cmocka_unit_test(cause_of_bulk_writes_is_a_checkpoint),
+		cmocka_unit_test(cause_of_opening_is_what_follows),
 		cmocka_unit_test(cause_of_writing_what_came_off_the_device_is_a_checkpoint),
 		cmocka_unit_test(cause_of_exposed_copies),
 		cmocka_unit_test(cause_of_staging_is_the_pageable_copy),
