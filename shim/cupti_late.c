@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,8 +20,9 @@
 #define PATH_BYTES 1024
 #define DRIVER_NOT_INITIALIZED 3
 
-static int (*device_count)(int *);	/* the driver's; drain thread, then the exiting thread */
-static uint64_t seen_adds;		/* libraries ever loaded, when we last looked */
+/* The drain thread's and the exiting thread's, which may look at the same time: both find the same. */
+static _Atomic(int (*)(int *)) device_count;	/* the driver's */
+static _Atomic uint64_t seen_adds;		/* libraries ever loaded, when a look that found nothing began */
 
 static int first_adds(struct dl_phdr_info *info, size_t size, void *adds)
 {
@@ -33,30 +35,32 @@ static int first_adds(struct dl_phdr_info *info, size_t size, void *adds)
 static bool find_driver(void)
 {
 	char path[PATH_BYTES];
+	int (*found)(int *) = NULL;
 	uint64_t adds = 0;
 	void *handle;
 
-	if (device_count)
+	if (atomic_load_explicit(&device_count, memory_order_acquire))	/* pairs with the release below */
 		return true;
 	dl_iterate_phdr(first_adds, &adds);
-	if (adds == seen_adds)
+	if (adds == atomic_load_explicit(&seen_adds, memory_order_relaxed))
 		return false;
-	seen_adds = adds;
-	if (resolve_loaded("libcuda.so", path, sizeof(path)))
-		return false;
-	handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+	handle = resolve_loaded("libcuda.so", path, sizeof(path)) ? NULL : dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
 	if (handle)
-		device_count = (int (*)(int *))dlsym(handle, "cuDeviceGetCount");
-	if (!device_count)
+		found = (int (*)(int *))dlsym(handle, "cuDeviceGetCount");
+	if (!found) {
 		dlerror();
-	return device_count;
+		atomic_store_explicit(&seen_adds, adds, memory_order_relaxed);
+		return false;
+	}
+	atomic_store_explicit(&device_count, found, memory_order_release);	/* pairs with the acquire loads */
+	return true;
 }
 
 static bool in_use(void)
 {
 	int n = 0;
 
-	return find_driver() && device_count(&n) != DRIVER_NOT_INITIALIZED;
+	return find_driver() && atomic_load_explicit(&device_count, memory_order_acquire)(&n) != DRIVER_NOT_INITIALIZED;
 }
 
 static bool look(void)

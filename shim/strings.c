@@ -20,9 +20,8 @@
 #define LOOSE_UNITS 131072u		/* of 8 bytes: 1 MB */
 #define LOOSE_IID 0x7fffffffu
 
-struct entry {
-	uint32_t offset, len;
-};
+/* offset << 32 | len. Atomic: the drain also meets numbers that came to it by no ring (a connection's target). */
+typedef _Atomic uint64_t entry;
 
 /* A unit of the ring: an entry's first one is its head, the bytes follow. */
 struct loose {
@@ -32,7 +31,7 @@ struct loose {
 
 struct arena {
 	_Atomic uint32_t slot[SLOTS];		/* 0 free, else table << 16 | number */
-	struct entry entry[TABLES][PER_TABLE];
+	entry entry[TABLES][PER_TABLE];
 	char bytes[ARENA_BYTES];
 	struct loose loose[LOOSE_UNITS];
 };
@@ -97,7 +96,8 @@ static uint32_t append(struct arena *a, enum pf_table table, const char *bytes, 
 	if (iid >= PER_TABLE)
 		return 0;
 	memcpy(a->bytes + off, bytes, len);
-	a->entry[table][iid] = (struct entry){ .offset = off, .len = (uint32_t)len };
+	/* release: pairs with the acquire in lookup and in strings_intern */
+	atomic_store_explicit(&a->entry[table][iid], (uint64_t)off << 32 | len, memory_order_release);
 	return iid;
 }
 
@@ -129,9 +129,9 @@ uint32_t strings_intern(enum pf_table table, const char *bytes, size_t len)
 				return mine;
 		}
 		if (seen >> 16 == (uint32_t)table) {
-			const struct entry *e = &a->entry[table][seen & 0xffff];
+			uint64_t e = atomic_load_explicit(&a->entry[table][seen & 0xffff], memory_order_acquire);
 
-			if (e->len == len && memcmp(a->bytes + e->offset, bytes, len) == 0)
+			if ((uint32_t)e == len && memcmp(a->bytes + (e >> 32), bytes, len) == 0)
 				return seen & 0xffff;
 		}
 	}
@@ -194,11 +194,11 @@ uint32_t strings_target_iid(uint64_t target)
 	return age(target) < LOOSE_UNITS - 2 * MAX_LEN / sizeof(struct loose) ? LOOSE_IID : 0;
 }
 
-/* Numbers reach the drain through a ring (release / acquire), so their bytes are visible to it. */
 static const char *lookup(void *ctx, enum pf_table table, uint32_t iid, size_t *len)
 {
 	struct arena *a = atomic_load_explicit(&arena, memory_order_acquire);
 	const char *s = NULL;
+	uint64_t e;
 
 	(void)ctx;
 	if (iid == LOOSE_IID) {
@@ -215,8 +215,9 @@ static const char *lookup(void *ctx, enum pf_table table, uint32_t iid, size_t *
 	}
 	if (!a || iid >= PER_TABLE || iid < first_iid[table])
 		return NULL;
-	*len = a->entry[table][iid].len;
-	return a->bytes + a->entry[table][iid].offset;
+	e = atomic_load_explicit(&a->entry[table][iid], memory_order_acquire);	/* pairs with the release in append */
+	*len = (uint32_t)e;
+	return a->bytes + (e >> 32);
 }
 
 const struct pf_strings *strings_lookup(void)
