@@ -86,17 +86,26 @@ static unsigned distance(const char *a, const char *b)
 	return row[lb];
 }
 
+/* Is `name` what `word` may have been meant to be, and nearer than *least? Half of the letters must be right. */
+static bool nearer(const char *word, const char *name, unsigned *least)
+{
+	size_t lw = strlen(word), ln = strlen(name);
+	unsigned d = distance(word, name);
+
+	if (d >= *least || d * 2 > (lw > ln ? lw : ln))
+		return false;
+	*least = d;
+	return true;
+}
+
 static const char *nearest_command(const char *word)
 {
 	const char *best = NULL;
 	unsigned least = 3;
 
-	for (int i = 0; i < COMMAND_COUNT; i++) {
-		unsigned d = distance(word, commands[i].name);
-
-		if (d < least)
-			least = d, best = commands[i].name;
-	}
+	for (int i = 0; i < COMMAND_COUNT; i++)
+		if (nearer(word, commands[i].name, &least))
+			best = commands[i].name;
 	return best;
 }
 
@@ -105,12 +114,9 @@ static const char *nearest_option(enum command c, const char *word)
 	const char *best = NULL;
 	unsigned least = 4;
 
-	for (int i = 0; i < OPTION_COUNT; i++) {
-		unsigned d = rows[i].commands & 1u << c ? distance(word, rows[i].name) : UINT_MAX;
-
-		if (d < least)
-			least = d, best = rows[i].name;
-	}
+	for (int i = 0; i < OPTION_COUNT; i++)
+		if (rows[i].commands & 1u << c && nearer(word, rows[i].name, &least))
+			best = rows[i].name;
 	return best;
 }
 
@@ -132,6 +138,8 @@ static int add(struct cli *cli, enum option o, const char *value)
 		v->n++;
 		return 0;
 	}
+	if (!*value)			/* an unset variable in a script, as a rule: the current directory is not what was meant */
+		return fail(cli, "--%s is given nothing; it needs a value: --%s %s", rows[o].name, rows[o].name, rows[o].argument);
 	if (v->n == CLI_REPEATS)
 		return fail(cli, "--%s is given more than %d times", rows[o].name, CLI_REPEATS);
 	v->values[v->n++] = value;
@@ -295,7 +303,7 @@ static void print_environment(FILE *to, enum command c)
 
 static void print_expressions(FILE *to)
 {
-	fprintf(to, "\nEXPR is SUBJECT OP NUMBER, e.g. \"idle > 20%%\", \"data.storage >= 5%%\", \"unknown > 10%%\", \"findings > 0\":\n"
+	fprintf(to, "\nEXPR is SUBJECT OP NUMBER, e.g. \"lost > 20%%\", \"data.storage >= 5%%\", \"unknown > 10%%\", \"findings > 0\":\n"
 		"  SUBJECT   idle, compute, exposed_comm, exposed_copy, lost (the last three but compute together), wasted (skipped steps);\n"
 		"            a headline group: data, retries, other_comm, scaler, other, unknown; a leaf: data.storage ...; counts: findings,\n"
 		"            warnings, criticals, dropped, skipped (steps)\n"

@@ -109,7 +109,7 @@ static struct check judge_probe(const char *recorder, const char *dir, const cha
 	int rc = probe(recorder, dir, log);
 
 	snprintf(s.dir, sizeof(s.dir), "%s", dir);
-	traces = session_traces(&s, &n);
+	traces = session_traces(&s, &n, NULL);
 	for (unsigned i = 0; i < n; i++) {
 		good += is_a_trace(traces[i]);
 		unlink(traces[i]);

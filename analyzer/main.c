@@ -2,6 +2,7 @@
  *
  * whyidle: which command is meant, and its exit code.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,6 +49,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "whyidle: %s\n", cli.error);
 		return EXIT_USAGE;
 	}
+	if (cli.command != COMMAND_run)		/* too long a file is an error to be told, not a way to die; run takes care of its job's signals */
+		signal(SIGXFSZ, SIG_IGN);
 	if (cli_given(&cli, OPTION_help)) {
 		if (cli.command == COMMAND_help)
 			cli_help(stdout);

@@ -39,6 +39,18 @@ static int64_t session_start(const struct result *r)
 
 /* ---- the verdict and what limits it */
 
+/* What matters more than any idle time. */
+static void print_ending(const struct out *o, const struct result *r)
+{
+	char *sentence;
+
+	if (!r->ending)
+		return;
+	sentence = mem_format("%c%s.", toupper((unsigned char)r->ending[0]), r->ending + 1);
+	out_wrap(o, STYLE_BAD, "", sentence);
+	free(sentence);
+}
+
 static void print_verdict(const struct out *o, const struct result *r)
 {
 	char *verdict = result_verdict(r);
@@ -316,11 +328,11 @@ static void print_healthy(const struct out *o, const struct result *r, const str
 int render_text(FILE *to, const struct result *r, const struct render_options *opt)
 {
 	const struct out o = { .to = to, .color = opt->color };
-	bool judged = result_window_ns(r) > 0;
 
-	if (judged && !r->nfindings && !r->nwarnings && !opt->verbose && (r->ndevices || !r->profiled)) {
+	if (result_is_healthy(r) && !r->nwarnings && !opt->verbose) {
 		print_healthy(&o, r, opt);
 	} else {
+		print_ending(&o, r);
 		print_verdict(&o, r);
 		print_warnings(&o, r);
 		if (r->ndevices) {

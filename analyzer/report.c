@@ -12,6 +12,7 @@
 #include "analyzer/analysis.h"
 #include "analyzer/cli.h"
 #include "analyzer/fail_if.h"
+#include "analyzer/mem.h"
 #include "analyzer/out.h"
 #include "analyzer/render.h"
 
@@ -148,7 +149,8 @@ static int decide(const struct cli *cli, const struct result *r)
 
 /* ---- the command */
 
-int report_produce(const struct cli *cli, const char *const *paths, unsigned npaths, const char *shown, FILE *to, const char *saved_json)
+int report_produce(const struct cli *cli, const char *const *paths, unsigned npaths, const char *shown, const char *ending, FILE *to,
+	const char *saved_json)
 {
 	struct stat st;
 	struct result r;
@@ -158,6 +160,7 @@ int report_produce(const struct cli *cli, const char *const *paths, unsigned npa
 	rc = report_analyse(paths, npaths, &r);
 	if (rc)
 		return rc;
+	r.ending = ending ? mem_copy(ending) : NULL;
 	rc = write_report(cli, &r, shown, several, to);
 	if (saved_json)
 		saved = save_json(&r, saved_json);
@@ -174,5 +177,5 @@ int cmd_report(const struct cli *cli)
 	}
 	if (report_check_options(cli))
 		return EXIT_USAGE;
-	return report_produce(cli, (const char *const *)cli->operands, (unsigned)cli->noperands, cli->operands[0], stdout, NULL);
+	return report_produce(cli, (const char *const *)cli->operands, (unsigned)cli->noperands, cli->operands[0], NULL, stdout, NULL);
 }

@@ -35,6 +35,7 @@ void result_free(struct result *r)
 	free_strings(r->acquittals, r->nacquittals);
 	free_strings(r->warnings, r->nwarnings);
 	free(r->command);
+	free(r->ending);
 	free(r->gpu_note);
 	memset(r, 0, sizeof(*r));
 }

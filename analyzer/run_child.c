@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The job as our child. We change no signal's disposition but SIGCHLD's and SIGPIPE's (which the child gets back): others are blocked and taken with
+ * The job as our child. We change no signal's disposition but those of SIGCHLD, SIGPIPE and SIGXFSZ (which the child gets back): others are blocked and taken with
  * sigwaitinfo, so that what we were started with (nohup's ignored SIGHUP, say) is what the child is started with.
  */
 #include "analyzer/run_child.h"
@@ -21,7 +21,7 @@
 static const int relayed[] = { SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU, SIGPWR, SIGIO };
 
 static sigset_t mask_before;
-static struct sigaction chld_before, pipe_before = { .sa_handler = SIG_DFL };
+static struct sigaction chld_before, pipe_before = { .sa_handler = SIG_DFL }, size_before = { .sa_handler = SIG_DFL };
 
 static void relayed_set(sigset_t *set)
 {
@@ -131,6 +131,7 @@ static _Noreturn void child_start(char **argv, char **envp, int report_fd)
 
 	sigaction(SIGCHLD, &chld_before, NULL);
 	sigaction(SIGPIPE, &pipe_before, NULL);
+	sigaction(SIGXFSZ, &size_before, NULL);
 	sigprocmask(SIG_SETMASK, &mask_before, NULL);
 	execvpe(argv[0], argv, envp);
 	err = errno;
@@ -180,6 +181,15 @@ void child_shield(void)
 	struct sigaction ignore = { .sa_handler = SIG_IGN };
 
 	sigaction(SIGPIPE, &ignore, &pipe_before);
+	sigaction(SIGXFSZ, &ignore, &size_before);	/* the job's limit on file sizes is ours, too */
+}
+
+int child_become(char **argv)
+{
+	sigaction(SIGPIPE, &pipe_before, NULL);
+	sigaction(SIGXFSZ, &size_before, NULL);
+	execvp(argv[0], argv);
+	return errno;
 }
 
 int child_run(char **argv, char **envp, struct child_end *end)
@@ -203,7 +213,8 @@ int child_run(char **argv, char **envp, struct child_end *end)
 	close(pipe_fds[1]);
 	if (pid < 0) {
 		close(pipe_fds[0]);
-		child_restore_signals();
+		sigaction(SIGCHLD, &chld_before, NULL);
+		sigprocmask(SIG_SETMASK, &mask_before, NULL);
 		return -err;
 	}
 	do {

@@ -11,7 +11,7 @@ struct child_end {
 	int status;			/* as of waitpid, when exec_errno is 0 */
 };
 
-/* From here on a closed stderr cannot end us. First of all calls; the child is started with what was before. */
+/* From here on neither a closed stderr nor a limit on file sizes can end us. First of all calls; the child is started with what was before. */
 void child_shield(void);
 
 /*
@@ -19,6 +19,9 @@ void child_shield(void);
  * processes that it leaves behind. Our own stdin and stdout are /dev/null afterwards. Signals stay blocked afterwards: child_restore_signals. Returns 0, or -errno when there could be no child.
  */
 int child_run(char **argv, char **envp, struct child_end *end);
+
+/* Runs argv in our place, bare, when there could be no child. Returns only when that failed: the errno. */
+int child_become(char **argv);
 
 /* Unblocks what child_run blocked. */
 void child_restore_signals(void);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -179,24 +180,79 @@ static int open_default(struct session *s, char why[512], char note[512])
 	return -1;
 }
 
+/* A shared lock for our lifetime; who cannot have it alone is not alone. The job does not inherit it. */
+static void lock_directory(struct session *s)
+{
+	s->lock_fd = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->lock_fd < 0)
+		return;
+	s->shared = session_is_shared(s);
+	flock(s->lock_fd, LOCK_SH | LOCK_NB);
+}
+
+bool session_is_shared(const struct session *s)
+{
+	if (s->lock_fd < 0)
+		return false;
+	if (flock(s->lock_fd, LOCK_EX | LOCK_NB))
+		return errno == EWOULDBLOCK;
+	return false;
+}
+
+static void measure_log(struct session *s)
+{
+	char path[PATH_MAX + 16];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/whyidle.log", s->dir);
+	s->log_bytes = stat(path, &st) ? -1 : (long)st.st_size;
+}
+
+/* Ranks started one by one by srun or mpirun belong into one directory, and so does a run within a run. */
+static bool is_one_of_several(const struct session *s)
+{
+	static const char *const signs[] = { "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK" };
+	const char *around = getenv("WHYIDLE_DIR");
+
+	if (around && !strcmp(around, s->dir) && getenv("LD_PRELOAD"))
+		return true;
+	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
+		if (getenv(signs[i]))
+			return true;
+	return false;
+}
+
+/* What is in the directory already, or is about to be. */
+static void look_around(struct session *s, const char *wanted, char note[512])
+{
+	unsigned n = s->created ? 0 : count_earlier(s->dir);
+
+	lock_directory(s);
+	measure_log(s);
+	if (n)
+		s->started = directory_now(s->dir);
+	if (s->shared && !is_one_of_several(s))
+		say(note, "another `whyidle run` records into %.300s right now: both summaries tell of both jobs as if they were one; use a directory each",
+			wanted);
+	else if (n)
+		say(note, "%.300s already holds %u trace%s of an earlier run: this summary leaves them out, a later `whyidle report` of the directory will not",
+			wanted, n, n == 1 ? "" : "s");
+}
+
 int session_open(struct session *s, const char *wanted, char why[512], char note[512])
 {
-	unsigned n;
-
 	memset(s, 0, sizeof(*s));
+	s->lock_fd = s->log_bytes = -1;
 	why[0] = note[0] = 0;
 	if (!wanted) {
-		if (!open_default(s, why, note))
+		if (!open_default(s, why, note)) {
+			lock_directory(s);
 			return 0;
+		}
 	} else if (open_directory(s, wanted)) {
 		say(why, "session directory %.300s: %s; choose another with -o DIR", wanted, strerror(errno));
 	} else {
-		n = s->created ? 0 : count_earlier(s->dir);
-		if (n) {
-			s->started = directory_now(s->dir);
-			say(note, "%.300s already holds %u trace%s of an earlier run: this summary leaves them out, a later `whyidle report` of the directory will not",
-				wanted, n, n == 1 ? "" : "s");
-		}
+		look_around(s, wanted, note);
 		return 0;
 	}
 	session_drop_empty(s);
@@ -215,7 +271,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-char **session_traces(const struct session *s, unsigned *n)
+char **session_traces(const struct session *s, unsigned *n, unsigned *empty)
 {
 	DIR *d = s->dir[0] ? opendir(s->dir) : NULL;
 	char **paths = NULL, **more;
@@ -223,11 +279,17 @@ char **session_traces(const struct session *s, unsigned *n)
 	struct stat st;
 
 	*n = 0;
+	if (empty)
+		*empty = 0;
 	if (!d)
 		return NULL;
 	for (struct dirent *e; (e = readdir(d));) {
 		if (!is_trace(e->d_name) || fstatat(dirfd(d), e->d_name, &st, 0) || older(&st, &s->started))
 			continue;
+		if (empty && !st.st_size) {
+			++*empty;
+			continue;
+		}
 		if (count + 1 >= cap) {
 			more = realloc(paths, (cap = cap ? cap * 2 : 64) * sizeof(*paths));
 			if (!more)

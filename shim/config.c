@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "shim/sys.h"
+#include "trace/settings.h"
 
 struct config config = {
 	.threshold_ns = 20000,
@@ -16,8 +17,8 @@ struct config config = {
 	.exit_ns = 2000000000u,
 };
 
-/* A decimal number at most `max`, or `fallback` when it is none: a typo must not stop the job. */
-static uint64_t number(const char *name, uint64_t fallback, uint64_t max)
+/* A decimal number within the limits, or `fallback` when it is none: a typo must not stop the job. */
+static uint64_t number(const char *name, uint64_t fallback, uint64_t min, uint64_t max)
 {
 	const char *s = getenv(name);
 	uint64_t v = 0;
@@ -31,7 +32,7 @@ static uint64_t number(const char *name, uint64_t fallback, uint64_t max)
 		if (v > max)
 			return max;
 	}
-	return v;
+	return v < min ? min : v;
 }
 
 static bool is_set(const char *name)
@@ -106,12 +107,13 @@ void config_read(void)
 {
 	const char *gpu = getenv("WHYIDLE_GPU");
 
-	config.threshold_ns = number("WHYIDLE_THRESHOLD_US", 20, 1000000) * 1000;
-	config.ring_bytes = power_of_two_below(number("WHYIDLE_RING_KB", 256, 65536) * 1024);
-	if (config.ring_bytes < 4096)
-		config.ring_bytes = 4096;
-	config.stack_ns = number("WHYIDLE_STACK_MS", 10, 3600000) * 1000000;
-	config.exit_ns = number("WHYIDLE_EXIT_MS", 2000, 600000) * 1000000;
+#define SETTING(name, otherwise, least, most) const uint64_t name = number("WHYIDLE_" #name, otherwise, least, most);
+	SETTINGS(SETTING)
+#undef SETTING
+	config.threshold_ns = THRESHOLD_US * 1000;
+	config.ring_bytes = power_of_two_below(RING_KB * 1024);
+	config.stack_ns = STACK_MS * 1000000;
+	config.exit_ns = EXIT_MS * 1000000;
 	if (gpu && strcmp(gpu, "on") == 0)
 		config.gpu = CONFIG_GPU_ON;
 	else if (gpu && strcmp(gpu, "off") == 0)

@@ -23,7 +23,11 @@ __attribute__((constructor)) static void leave_a_trace(void)
 	if (!dir)
 		return;
 	snprintf(path, sizeof(path), "%s/x.%d.0.pftrace", dir, getpid());
-	close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	if (fd >= 0 && !getenv("LEAVE_EMPTY"))
+		(void)!write(fd, "x", 1);
+	close(fd);
 }
 END
 ${CC:-cc} -shared -fPIC -o recorder.so recorder.c || exit 99
@@ -107,6 +111,73 @@ status 6 run -o "$(printf '%0600d' 0)" -- sh -c 'exit 6'
 said 'File name too long'
 status 4 sh -c "'$whyidle' run -o /proc/none -- sh -c 'exit 4' 2>&-"
 
+# ---- limits that the job lives under are ours, too
+file_limit() {			# file_limit BLOCKS WORDS... : the shell itself may write no further, hence the pipe
+	blocks=$1
+	shift
+	{ ( ulimit -f "$blocks"; "$@"; echo "$?" >&3 ) 2>&1 | cat >err; } 3>&1 | cat
+}
+is 'status when no file can be written' 7 "$(file_limit 0 env LEAVE_EMPTY=1 "$whyidle" run -o l1 -- sh -c 'exit 7')"
+said 'nothing was recorded: files may not be longer than 0 bytes'
+is 'status when only short files can be written' 7 "$(file_limit 1 "$whyidle" run -o l2 -- sh -c 'exit 7')"
+said 'files may not be longer than'
+is 'nothing half-written is left' '' "$(ls l2 | grep -v pftrace)"
+is 'the job gets SIGXFSZ as before' 153 "$(file_limit 0 "$whyidle" run --no-report -o l3 -- "$PYTHON" -c '
+import os, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+os.write(os.open("long", os.O_WRONLY | os.O_CREAT), b"x")')"
+is 'SIGXFSZ is not ignored in the job' 0 "$(run -o l3 -- sh -c 'grep SigIgn /proc/self/status' 2>/dev/null | "$PYTHON" -c '
+import signal, sys
+print(int(sys.stdin.read().split()[1], 16) >> signal.SIGXFSZ - 1 & 1)')"
+is 'status with few descriptors' 5 "$(sh -c 'ulimit -n 4; exec "$0" run -o l4 -- sh -c "exit 5"' "$whyidle" 2>/dev/null; echo $?)"
+is 'output with few descriptors' word "$(sh -c 'ulimit -n 4; exec "$0" run -o l4 -- sh -c "echo word"' "$whyidle" 2>/dev/null)"
+status 5 env LEAVE_EMPTY=1 "$whyidle" run --report never -o l5 -- sh -c 'exit 5'
+said 'the job ended with status 5 after'
+said 'nothing was recorded'
+said 'never is not written'
+
+# ---- who goes on after the job
+status 0 env LEAVE_EMPTY=1 "$whyidle" run --no-report -o b1 -- sh -c 'sleep 30 >/dev/null 2>&1 & echo $! >background'
+said '1 process that records into .*/b1 still runs'
+kill "$(cat background)"
+status 0 env WHYIDLE_LIB=/lib/x86_64-linux-gnu/libm.so.6 "$whyidle" run -o b2 -- sh -c 'sleep 30 >/dev/null 2>&1 & echo $! >background'
+if ! grep -q 'not recording' err; then		# a stand-in that records nothing at first
+	said '1 process that records into .*/b2 still runs'
+	is 'the directory of who still runs is kept' yes "$([ -d b2 ] && echo yes || echo no)"
+fi
+kill "$(cat background)"
+status 0 run -o b3 -- true
+grep -q 'still run' err && { echo 'nobody still runs'; failures=$((failures + 1)); }
+
+# ---- two at once
+"$whyidle" run --no-report -o t1 -- sh -c 'touch t1.on; while [ -e t1.on ]; do sleep 0.05; done' 2>first &
+until [ -e t1.on ]; do sleep 0.05; done
+status 0 run -o t1 -- true
+said 'another `whyidle run` records into t1 right now'
+status 0 env SLURM_PROCID=1 "$whyidle" run --no-report -o t1 -- true
+grep -q 'right now' err && { echo 'ranks of one job belong together'; failures=$((failures + 1)); }
+rm t1.on
+wait $!
+status 0 run -o t1 -- true
+grep -q 'right now' err && { echo 'nobody else records any more'; failures=$((failures + 1)); }
+status 0 run -o t2 -- "$whyidle" run --no-report -o t2 -- true
+grep -q 'right now' err && { echo 'a run within a run is one'; failures=$((failures + 1)); }
+
+# ---- settings that would be passed over
+status 0 env WHYIDLE_RING_KB=abc WHYIDLE_THRESHOLD_US=-1 WHYIDLE_STACK_MS=99999999999999999999999 WHYIDLE_EXIT_MS=1e3 WHYIDLE_GPU=maybe \
+	WHYIDLE_CUPTI=/none "$whyidle" run --no-report -o e1 -- true
+said 'WHYIDLE_RING_KB=abc is no number from 4 to 65536; 256 is used'
+said 'WHYIDLE_THRESHOLD_US=-1 is no number from 0 to 1000000; 20 is used'
+said 'WHYIDLE_STACK_MS=9*.9 is more than 3600000'
+said 'WHYIDLE_EXIT_MS=1e3 is no number'
+said 'WHYIDLE_GPU=maybe'
+said 'WHYIDLE_CUPTI=/none: No such file'
+status 0 env WHYIDLE_RING_KB=1 WHYIDLE_THRESHOLD_US=0 WHYIDLE_STACK_MS= WHYIDLE_GPU=off "$whyidle" run --no-report -o e2 -- true
+said 'WHYIDLE_RING_KB=1 is less than 4'
+is 'nothing is said of good settings' 1 "$(grep -c WHYIDLE_ err)"
+status 0 env WHYIDLE_DISABLE=1 LEAVE_EMPTY=1 "$whyidle" run -o e3 -- true
+said 'nothing was recorded: WHYIDLE_DISABLE is set'
+
 # ---- environment
 if [ -z "${SAN:-}" ]; then	# a sanitizer wants to be first in front of whyidle itself
 	is 'LD_PRELOAD is added to' "$dir/recorder.so:libm.so.6" "$(LD_PRELOAD=libm.so.6 run -o s5 -- sh -c 'echo $LD_PRELOAD' 2>/dev/null)"
@@ -126,6 +197,11 @@ status 2 "$whyidle" run --nonsense -- true
 said 'has no option --nonsense'
 status 2 "$whyidle" run --fail-if 'idle > lots' -- sh -c 'touch ran'
 is 'the job does not run after wrong usage' no "$([ -e ran ] && echo yes || echo no)"
+status 2 "$whyidle" run -o '' -- sh -c 'touch ran'
+said '--output is given nothing'
+is 'nor after an empty directory name' no "$([ -e ran ] && echo yes || echo no)"
+status 0 "$whyidle" run --report /no/such/file --fail-if 'lost > 20%' -o s2 -- sh -c :
+[ -e s2 ] || said '/no/such/file is not written'
 status 0 "$whyidle" --help
 status 0 "$whyidle" run --help
 status 0 "$whyidle" help run

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "analyzer/cli.h"
+#include "trace/settings.h"
 
 static char *words[128];
 
@@ -80,6 +81,10 @@ static void mistakes_get_a_sentence(void **state)
 		{ "whyidle python train.py", "whyidle run -- python" }, { "whyidle run --jsno x", "did you mean --json" },
 		{ "whyidle run -z x", "has no option -z" }, { "whyidle run -o", "needs a value" }, { "whyidle run -o -- x", "needs a value" },
 		{ "whyidle run --output", "needs a value" }, { "whyidle run --json=1 x", "takes no value" },
+		{ "whyidle run --foo x", "see whyidle run --help" }, { "whyidle run --no x", "see whyidle run --help" },
+		{ "whyidle run --fial-if x", "did you mean --fail-if" }, { "whyidle ls", "whyidle run -- ls" }, { "whyidle repor x", "did you mean whyidle report" },
+		{ "whyidle run --output= x", "is given nothing" }, { "whyidle report --report= x", "is given nothing" },
+		{ "whyidle report --fail-if= x", "is given nothing" }, { "whyidle annotate --output= x", "is given nothing" },
 		{ "whyidle report --sim x", "has no option --sim" }, { "whyidle report --color=sometimes x", "auto, always or never" },
 	};
 	struct cli cli;
@@ -89,6 +94,17 @@ static void mistakes_get_a_sentence(void **state)
 			fail_msg("accepted: %s", bad[i][0]);
 		if (!strstr(cli.error, bad[i][1]))
 			fail_msg("%s: %s", bad[i][0], cli.error);
+	}
+}
+
+static void an_empty_word_is_no_value(void **state)
+{
+	char *lines[][6] = { { "whyidle", "run", "-o", "", "x" }, { "whyidle", "run", "--report", "", "x" }, { "whyidle", "annotate", "-o", "", "x" } };
+	struct cli cli;
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		assert_int_equal(cli_parse(&cli, 5, lines[i]), -1);
+		assert_non_null(strstr(cli.error, "is given nothing"));
 	}
 }
 
@@ -142,6 +158,30 @@ static void help_names_every_option_once(void **state)
 	free(text);
 }
 
+/* The defaults that help tells are those that the recorder takes. */
+static void help_tells_the_recorders_defaults(void **state)
+{
+#define ENVIRONMENT(name, otherwise, meaning) { name, otherwise },
+	static const char *const told[][2] = {
+#include "analyzer/environment.def"
+	};
+#undef ENVIRONMENT
+#define SETTING(name, otherwise, least, most) { "WHYIDLE_" #name, #otherwise },
+	static const char *const taken[][2] = { SETTINGS(SETTING) };
+#undef SETTING
+	size_t found = 0;
+
+	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++) {
+		for (size_t j = 0; j < sizeof(told) / sizeof(told[0]); j++) {
+			if (strcmp(taken[i][0], told[j][0]))
+				continue;
+			assert_string_equal(taken[i][1], told[j][1]);
+			found++;
+		}
+	}
+	assert_int_equal(found, sizeof(taken) / sizeof(taken[0]));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -149,9 +189,11 @@ int main(void)
 		cmocka_unit_test(report_takes_options_anywhere),
 		cmocka_unit_test(letters_take_values_attached_or_not),
 		cmocka_unit_test(mistakes_get_a_sentence),
+		cmocka_unit_test(an_empty_word_is_no_value),
 		cmocka_unit_test(environment_counts_when_the_option_is_not_given),
 		cmocka_unit_test(too_many_repeats_are_refused),
 		cmocka_unit_test(help_names_every_option_once),
+		cmocka_unit_test(help_tells_the_recorders_defaults),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -200,6 +200,42 @@ static void host_only_run_is_judged_by_its_waits(void **state)
 	result_free(&r);
 }
 
+/* One process of a second that waited for nothing; a training loop or not. */
+static struct result quiet_host(int64_t batches)
+{
+	struct result r = { .gpu = "none", .ranks = 1, .nhost_only = 1 };
+
+	r.host_only = mem_new(1, sizeof(*r.host_only));
+	r.host_only[0] = (struct host_result){ .rank = -1, .wall_ns = 1000 * MS, .batches = batches };
+	r.host_only[0].leaf[LEAF_HOST_COMPUTE] = 1000 * MS;
+	finish(&r);
+	assert_int_equal(r.nfindings, 0);
+	return r;
+}
+
+static void only_training_that_ended_well_is_healthy(void **state)
+{
+	struct result trains = quiet_host(40), none = quiet_host(0), gpu = sample_result();
+	struct result *of[] = { &trains, &none, &gpu };
+	static const bool well[] = { true, false, true };
+
+	finish(&gpu);
+	for (int i = 0; i < 3; i++) {
+		for (int failed = 0; failed < 2; failed++) {
+			char *verdict;
+
+			of[i]->ending = failed ? mem_copy("the job ended with status 2 after 3 ms") : NULL;
+			verdict = result_verdict(of[i]);
+			assert_int_equal(result_is_healthy(of[i]), well[i] && !failed);
+			assert_int_equal(!strncmp(verdict, "healthy", 7), well[i] && !failed);
+			assert_int_equal(!!strstr(verdict, "nothing to change"), well[i] && !failed);
+			assert_int_equal(!!strstr(verdict, "no training loop"), i == 1);
+			free(verdict);
+		}
+		result_free(of[i]);
+	}
+}
+
 static void words_know_whether_there_is_a_gpu(void **state)
 {
 	struct result r = { .ndevices = 1 };
@@ -236,6 +272,7 @@ int main(void)
 		cmocka_unit_test(much_unknown_is_said_first),
 		cmocka_unit_test(without_steps_the_run_window_counts),
 		cmocka_unit_test(host_only_run_is_judged_by_its_waits),
+		cmocka_unit_test(only_training_that_ended_well_is_healthy),
 		cmocka_unit_test(words_know_whether_there_is_a_gpu),
 		cmocka_unit_test(empty_result_has_a_verdict_too),
 	};

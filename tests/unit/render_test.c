@@ -87,6 +87,20 @@ static void healthy_run_is_one_line(void **state)
 	result_free(&r);
 }
 
+static void how_a_failed_job_ended_is_said_first(void **state)
+{
+	struct result r = sample_result();
+	char *text;
+
+	findings_make(&r, &(struct seen){ 0 });
+	r.ending = mem_copy("the job ended with status 2 after 3 ms");
+	text = as_text(&r, (struct render_options){ .shown = "session", .several = true });
+	assert_memory_equal(text, "The job ended with status 2 after 3 ms.\n2 GPUs were busy", 56);
+	assert_null(strstr(text, "ealthy"));
+	free(text);
+	result_free(&r);
+}
+
 static void text_fits_the_page_and_has_no_colour_in_a_pipe(void **state)
 {
 	struct result r = slow_result();
@@ -240,6 +254,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(healthy_run_is_one_line),
+		cmocka_unit_test(how_a_failed_job_ended_is_said_first),
 		cmocka_unit_test(text_fits_the_page_and_has_no_colour_in_a_pipe),
 		cmocka_unit_test(json_has_the_integers_of_the_text),
 		cmocka_unit_test(absent_steady_window_is_null),
