@@ -63,6 +63,8 @@ struct learning {
 	size_t n, cap;
 	unsigned *hosts;		/* numbers of the processes that train, should there be no GPU activity */
 	unsigned nhosts;
+	bool *loads;			/* by number of the process: has a loader */
+	unsigned nloads;
 };
 
 static void learn_take(void *ctx, const struct thread *consumer, int64_t at_ns)
@@ -99,6 +101,17 @@ static bool learn_ops(struct learning *l, struct timeline *tl)
 	return all;
 }
 
+/* Who makes processes is starting workers, if batches come from there later. */
+static void learn_loaders(struct learning *l, const struct timeline *tl, const struct batches *b)
+{
+	struct loader_facts facts;
+
+	l->nloads = tl->nprocesses;
+	l->loads = mem_new(tl->nprocesses, sizeof(*l->loads));
+	for (unsigned i = 0; i < tl->nprocesses; i++)
+		l->loads[i] = batches_facts(b, tl->processes[i], &facts) && facts.workers > 0;
+}
+
 static int learn(const char *const *paths, unsigned npaths, struct learning *l, char *error, size_t len)
 {
 	struct timeline *tl = timeline_new();
@@ -131,6 +144,7 @@ static int learn(const char *const *paths, unsigned npaths, struct learning *l, 
 	}
 	l->hosts = mem_new(tl->nprocesses, sizeof(*l->hosts));
 	l->nhosts = host_choose(tl, b, l->hosts);
+	learn_loaders(l, tl, b);
 	batches_close(b);
 	feed_close(f);
 	timeline_free(tl);
@@ -198,6 +212,12 @@ static void find_devices(struct engine *e)
 		}
 }
 
+static void mark_loaders(struct engine *e)
+{
+	for (unsigned i = 0; i < e->tl->nprocesses && i < e->learned->nloads; i++)
+		e->tl->processes[i]->loads |= e->learned->loads[i];
+}
+
 static int64_t monotonic_ns(void)
 {
 	struct timespec ts;
@@ -215,6 +235,7 @@ static void read_all(struct engine *e, const struct analysis_options *opt)
 
 		link_parents(e->tl);
 		find_devices(e);
+		mark_loaders(e);
 		/* hosts and devices are told of takes in here, so both know of their processes by now */
 		if (!e->ndevices)
 			host_runs_watch(e->hosts);
@@ -442,6 +463,7 @@ int analysis_run(const char *const *paths, unsigned npaths, const struct analysi
 	timeline_free(e.tl);
 	free(learning.devices);
 	free(learning.hosts);
+	free(learning.loads);
 	if (rc == 0)
 		err->code = ANALYSIS_OK;
 	else

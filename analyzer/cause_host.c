@@ -3,11 +3,19 @@
  * What the launching thread itself, or the thread that it waits for, was doing when nothing outside explains the gap:
  * host.lock, host.descheduled, host.compute, host.launch.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "analyzer/cause_moment.h"
 #include "analyzer/cause_seen.h"
 #include "analyzer/cause_words.h"
+#include "analyzer/mem.h"
+#include "analyzer/timeline_build.h"
+
+#define FEED_SLOW_NS 100000
+#define LOOKS 4096	/* for readers of pipes: enough to tell who */
+
+struct lock { struct evidence e; int64_t feed_ns, child_ns; unsigned looked; struct tally readers; };
 
 static bool claim_lock(const struct timeline *tl, const struct moment *m, int64_t *until_ns)
 {
@@ -17,7 +25,10 @@ static bool claim_lock(const struct timeline *tl, const struct moment *m, int64_
 	*until_ns = m->end_ns;
 	if (!moment_idle(m))
 		return false;
+	if (moment_feeds_reader(m))
+		return true;
 	switch (moment_class(m)) {
+	case CLASS_PROC:
 	case CLASS_SEM_WAIT:
 	case CLASS_COND_WAIT:
 	case CLASS_JOIN:
@@ -33,13 +44,86 @@ static bool claim_lock(const struct timeline *tl, const struct moment *m, int64_
 	}
 }
 
+/* Who reads what `m` writes, as far as recorded: a pipe has one name for both its ends. */
+static const struct process *reader_of(const struct timeline *tl, const struct moment *m)
+{
+	for (unsigned i = 0; i < tl->nprocesses; i++)
+		for (unsigned j = 0; j < tl->processes[i]->nthreads; j++) {
+			const struct thread *t = tl->processes[i]->threads[j];
+			size_t at = t == m->thread ? 0 : timeline_call_index(t, m->end_ns);
+
+			for (int n = 0; at-- > 0 && n < 16; n++)
+				if (t->calls[at].target == m->call->target && t->calls[at].name->class == CLASS_FD_READ)
+					return t->process;
+		}
+	return NULL;
+}
+
+static void *open_lock(void)
+{
+	return mem_new(1, sizeof(struct lock));
+}
+
+static void see_lock(void *state, const struct timeline *tl, const struct moment *m)
+{
+	struct lock *s = state;
+	int64_t ns = m->end_ns - m->start_ns;
+	const struct process *reader;
+	char text[160];
+
+	evidence_see(&s->e, tl, m);
+	if (moment_class(m) == CLASS_CHILD_WAIT || moment_class(m) == CLASS_PROC)
+		s->child_ns += ns;
+	if (!moment_feeds_reader(m))
+		return;
+	s->feed_ns += ns;
+	/* short ones are copies of bytes into the pipe's buffer */
+	if (ns < FEED_SLOW_NS || s->looked++ > LOOKS)
+		return;
+	reader = reader_of(tl, m);
+	if (reader)
+		snprintf(text, sizeof(text), "pid %d (%.100s)", reader->pid, reader->command ? reader->command : "?");
+	tally_add(&s->readers, reader ? text : "a process that was not recorded", ns, 0, 1);
+}
+
+static void close_lock(void *state)
+{
+	struct lock *s = state;
+
+	evidence_release(&s->e);
+	tally_free(&s->readers);
+	free(s);
+}
+
+static void title_lock(const struct lock *s, const struct result *r, struct finding *f)
+{
+	if (s->feed_ns * 2 > s->e.ns)
+		finding_title(f, "%s writes into a pipe whose reader does not keep up: %s", words_waiter(r, true), words_ns(f->ns));
+	else if (s->child_ns * 2 > s->e.ns)
+		finding_title(f, "%s starts other processes and waits for them: %s", words_waiter(r, true), words_ns(f->ns));
+	else
+		finding_title(f, r->ndevices ? "The launching thread sleeps or waits for a lock: %s" : "The training thread sleeps or waits for a lock: %s",
+			words_ns(f->ns));
+}
+
+static void say_reader(struct lock *s, struct finding *f)
+{
+	const struct tally_row *row = tally_top(&s->readers, 0);
+
+	if (s->feed_ns * 20 <= s->e.ns)
+		return;
+	finding_evidence(f, "%s of it writing into pipes or local sockets%s%s", evidence_part(&s->e, f, s->feed_ns), row ? "; at the other end: " : "",
+		row ? row->name : "");
+	finding_advice(f, "a pipe's writer waits for its reader: look at what the process at the other end does (a filter, a logger, `| tee`, a helper of your own), or write less");
+}
+
 static void explain_lock(void *state, const struct result *r, struct finding *f)
 {
-	struct evidence *e = state;
+	struct lock *s = state;
+	struct evidence *e = &s->e;
 	const struct tally_row *row;
 
-	finding_title(f, r->ndevices ? "The launching thread sleeps or waits for a lock: %s" : "The training thread sleeps or waits for a lock: %s",
-		words_ns(f->ns));
+	title_lock(s, r, f);
 	for (unsigned k = 0; k < 3 && (row = tally_top(&e->names, k)); k++)
 		if (row->ns * 20 > e->ns)
 			finding_evidence(f, "%s: %s in %s", row->name, evidence_part(e, f, row->ns), words_count(row->count, "call", "calls"));
@@ -49,9 +133,14 @@ static void explain_lock(void *state, const struct result *r, struct finding *f)
 	row = tally_top(&e->threads, 0);
 	if (row)
 		finding_evidence(f, "most in %s", row->name);
+	say_reader(s, f);
 	evidence_say_place(e, f);
 	evidence_say_ranks(e, f);
 	evidence_say_rhythm(e, f);
+	if (s->child_ns * 2 > e->ns)
+		finding_advice(f, "start other programs once, outside of the loop, or let a thread wait for them");
+	if ((s->feed_ns + s->child_ns) * 5 > e->ns * 4)
+		return;
 	finding_advice(f, "if another thread of the process computes in Python meanwhile (data, logging, metrics), it holds the interpreter lock: move it to a process of its own");
 	finding_advice(f, "if it is a sleep or a wait for a helper process in the loop: take it out of the step");
 }
@@ -142,7 +231,7 @@ static void explain_launch(void *state, const struct result *r, struct finding *
 	finding_advice(f, "or one launch for many kernels: CUDA graphs (torch.cuda.make_graphed_callables, mode=\"reduce-overhead\")");
 }
 
-const struct cause cause_lock = { LEAF_HOST_LOCK, claim_lock, evidence_open, evidence_see, explain_lock, evidence_close };
+const struct cause cause_lock = { LEAF_HOST_LOCK, claim_lock, open_lock, see_lock, explain_lock, close_lock };
 const struct cause cause_descheduled = { LEAF_HOST_DESCHEDULED, claim_descheduled, evidence_open, evidence_see, explain_descheduled, evidence_close };
 const struct cause cause_compute = { LEAF_HOST_COMPUTE, claim_compute, evidence_open, evidence_see, explain_compute, evidence_close };
 const struct cause cause_launch = { LEAF_HOST_LAUNCH, claim_launch, evidence_open, evidence_see, explain_launch, evidence_close };

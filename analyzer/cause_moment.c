@@ -55,6 +55,14 @@ bool moment_writes(const struct moment *m)
 	return false;
 }
 
+bool moment_feeds_reader(const struct moment *m)
+{
+	enum call_class c = moment_class(m);
+	enum target_kind k = moment_target(m);
+
+	return (c == CLASS_FD_WRITE || c == CLASS_NET_WRITE) && (k == TARGET_IS_PIPE || k == TARGET_IS_UNIX || k == TARGET_IS_FD);
+}
+
 bool moment_looks_up(const struct moment *m)
 {
 	return moment_class(m) == CLASS_NET_CONNECT && m->call->name->call == CALL_getaddrinfo;

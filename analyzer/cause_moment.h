@@ -48,6 +48,8 @@ bool moment_reads_file(const struct moment *m);
 bool moment_writes(const struct moment *m);
 /* Looking up a host's name. */
 bool moment_looks_up(const struct moment *m);
+/* In a call that writes into a pipe, a local socket or the like: what lasts there is its reader. */
+bool moment_feeds_reader(const struct moment *m);
 /* In any call on a TCP or UDP socket. */
 bool moment_on_socket(const struct moment *m);
 /* The waiting thread or the thread at the end of the walk is inside an NCCL call of setup, or one that connects lazily (long enough). */
@@ -59,7 +61,9 @@ bool moment_wants_workers(const struct timeline *tl, const struct moment *m, int
 bool moment_worker_starts(const struct moment *m);
 /* Is `p` a compiler, or the like, by its command? */
 bool process_compiles(const struct process *p);
-/* Has `p` had child processes that run its own program, as loader workers do? */
+/* Is `p` a worker by its command: one that runs its parent's program (fork), or Python's multiprocessing? */
+bool is_worker_process(const struct process *p);
+/* Has `p`, which takes batches from a loader, had child processes like that? */
 bool has_workers(const struct timeline *tl, const struct process *p);
 /* The training thread fetches what a finished batch refers to from the worker that made it: descriptors of shared memory, over a local socket. */
 bool moment_fetches_batch(const struct timeline *tl, const struct moment *m);

@@ -114,6 +114,9 @@ static bool is_save(const struct moment *m)
 
 	if (is_log_name(path))
 		return false;
+	/* a terminal, or what nobody knows: nothing is kept there */
+	if (moment_target(m) == TARGET_IS_DEV || moment_target(m) == TARGET_IS_NONE)
+		return moment_class(m) == CLASS_FD_SYNC;
 	if (is_call_of(m->thread, m->call) && written_in_one_go(m->thread, m->call, &flushed) >= BULK_BYTES)
 		return true;
 	return is_save_name(path) || flushed || moment_class(m) == CLASS_FD_SYNC || parameters_came_off(m);
@@ -154,6 +157,9 @@ static bool writes_out(const struct timeline *tl, const struct moment *m)
 	enum target_kind k = moment_target(m);
 
 	if (!moment_idle(m) || (!moment_writes(m) && !closes_written(m) && !opens_to_write(m)))
+		return false;
+	/* who waits there waits for the reader */
+	if (moment_feeds_reader(m))
 		return false;
 	if ((m->loader && k != TARGET_IS_FILE) || moment_fetches_batch(tl, m))
 		return false;	/* the loader's own pipes and requests */

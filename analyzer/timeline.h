@@ -81,6 +81,7 @@ struct process {
 	struct thread **threads; unsigned nthreads;
 	struct device **devices; unsigned ndevices;
 	int64_t dropped;
+	bool loads;					/* takes batches from workers, now or later: learned beforehand */
 	bool profiled;					/* a profiler's trace: an excerpt of a run, without files, sockets, waits, workers */
 	bool marked;					/* ... in which steps are marked */
 	void *priv;

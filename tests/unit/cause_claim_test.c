@@ -18,7 +18,10 @@ static void cause_of_a_call_on_the_launching_thread(void **state)
 		{ "recvfrom", "udp:10.0.0.1:4->10.0.0.53:53", LEAF_DATA_REMOTE },
 		{ "write", "/out/train.log", LEAF_IO_OTHER_WRITE },
 		{ "write", "/out/events.out.tfevents.17", LEAF_IO_OTHER_WRITE },
-		{ "write", "pipe:[77]", LEAF_IO_OTHER_WRITE },
+		{ "write", "/dev/pts/0", LEAF_IO_OTHER_WRITE },
+		{ "write", "pipe:[77]", LEAF_HOST_LOCK },
+		{ "write", "unix:[78]", LEAF_HOST_LOCK },
+		{ "sendmsg", "unix:[78]", LEAF_HOST_LOCK },
 		{ "send", "tcp:10.0.0.1:4->10.0.0.9:443", LEAF_IO_OTHER_WRITE },
 		{ "write", "/out/ckpt-100.pt", LEAF_IO_CHECKPOINT },
 		{ "fsync", "/out/ckpt-100.pt.tmp", LEAF_IO_CHECKPOINT },
@@ -35,7 +38,8 @@ static void cause_of_a_call_on_the_launching_thread(void **state)
 		{ "nanosleep", NULL, LEAF_HOST_LOCK },
 		{ "pthread_join", "thread:7", LEAF_HOST_LOCK },
 		{ "read", "pipe:[99]", LEAF_HOST_LOCK },
-		{ "fork", NULL, LEAF_DATA_WORKER_START },
+		{ "fork", NULL, LEAF_HOST_LOCK },
+		{ "posix_spawn", NULL, LEAF_HOST_LOCK },
 		{ "cudaSetDevice", NULL, LEAF_STARTUP },
 		{ "open", "/usr/lib/libcudnn_ops.so.9", LEAF_STARTUP },
 		{ "read", "/opt/env/module.pyc", LEAF_STARTUP },
@@ -161,6 +165,48 @@ static void cause_of_a_compiler_is_startup(void **state)
 	add_call(&w, w.main[0], "waitpid", "pid:4711", 100 * MS, 110 * MS, -1, 0);
 	world_ready(&w);
 	assert_leaf(&w, idle(&w, w.main[0], 100 * MS, 110 * MS), LEAF_STARTUP);
+	world_free(&w);
+}
+
+/* However much goes through a pipe, and whatever was copied off the device before: nothing is saved there. */
+static void bulk_through_a_pipe_is_its_reader_s_time(void **state)
+{
+	static const char *const targets[] = { "pipe:[77]", "unix:[77]", "fd:3" };
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct world w = world_new(1);
+
+		add_call(&w, w.main[0], "cudaMemcpyAsync", NULL, 90 * MS, 91 * MS, 64 << 20, 0);
+		add_op(&w, 0, "Memcpy DtoH (Device -> Pageable)", 7, 90 * MS, 90 * MS, 99 * MS, 64 << 20);
+		for (int k = 0; k < 10; k++)
+			add_call(&w, w.main[0], "write", targets[i], (100 + k) * MS, (100 + k) * MS + 900 * US, 1 << 20, 0);
+		world_ready(&w);
+		assert_leaf(&w, idle(&w, w.main[0], 101 * MS, 101 * MS + 900 * US), LEAF_HOST_LOCK);
+		world_free(&w);
+	}
+}
+
+/* A shell that forks, a daemon: there are children of the same program, but nobody takes batches from them. */
+static void processes_without_a_loader_are_no_workers(void **state)
+{
+	struct world w = world_new(1);
+	struct process *child = world_worker(&w, 0, 200);
+
+	(void)state;
+	(void)child;
+	add_call(&w, w.main[0], "fork", NULL, 100 * MS, 110 * MS, -1, 0);
+	add_call(&w, w.main[0], "waitpid", "pid:200", 110 * MS, 120 * MS, -1, 0);
+	add_call(&w, w.main[0], "poll", "pipe:[5]", 120 * MS, 130 * MS, -1, 0);
+	world_ready(&w);
+	for (int loads = 0; loads < 2; loads++) {
+		enum leaf leaf = loads ? LEAF_DATA_WORKER_START : LEAF_HOST_LOCK;
+
+		w.rank[0]->loads = loads;
+		assert_leaf(&w, idle(&w, w.main[0], 100 * MS, 110 * MS), leaf);
+		assert_leaf(&w, idle(&w, w.main[0], 110 * MS, 120 * MS), leaf);
+		assert_leaf(&w, idle(&w, w.main[0], 120 * MS, 130 * MS), leaf);
+	}
 	world_free(&w);
 }
 
@@ -804,6 +850,8 @@ int main(void)
 		cmocka_unit_test(cause_retry_pierces_startup),
 		cmocka_unit_test(cause_our_own_thread_is_the_profiler),
 		cmocka_unit_test(cause_of_a_compiler_is_startup),
+		cmocka_unit_test(bulk_through_a_pipe_is_its_reader_s_time),
+		cmocka_unit_test(processes_without_a_loader_are_no_workers),
 		cmocka_unit_test(cause_of_waiting_for_a_worker_to_end_is_worker_start),
 		cmocka_unit_test(cause_of_bulk_writes_is_a_checkpoint),
 		cmocka_unit_test(cause_of_opening_is_what_follows),

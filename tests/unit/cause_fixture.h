@@ -74,6 +74,7 @@ static inline struct process *world_worker(struct world *w, int rank, int pid)
 	p->rank = rank;
 	p->cpus = 8;
 	p->parent = w->rank[rank];
+	w->rank[rank]->loads = true;
 	free((char *)p->command);
 	p->command = strdup("python train.py");
 	return p;
