@@ -42,7 +42,7 @@ check() {
 }
 
 worker=data.workers+data.preprocess
-for name in ${KINDS:-healthy-2 nap-0 sleep-0 sleep-2 sleep-2-spawn sleep-2-forkserver sleep-2-pin cpu-2 one-slow-3 raw-0 raw-2 tar-2 http-0 http-2 checkpoint log}; do
+for name in ${KINDS:-healthy-2 nap-0 sleep-0 sleep-2 sleep-2-spawn sleep-2-forkserver sleep-2-pin cpu-1 cpu-2 one-slow-3 raw-0 raw-2 tar-2 http-0 http-2 checkpoint log}; do
 	echo "== $name"
 	case $name in
 	healthy-2) run none --workers 2; check data.preprocess --silent --workers 2 ;;
@@ -52,6 +52,7 @@ for name in ${KINDS:-healthy-2 nap-0 sleep-0 sleep-2 sleep-2-spawn sleep-2-forks
 	sleep-2) run sleep --slow-ms 60 --workers 2; check $worker --workers 2 --mentions 'in __getitem__' ;;
 	sleep-2-*pin) run sleep --slow-ms 60 --workers 2 --pin; check $worker --workers 2 ;;
 	sleep-2-*) run sleep --slow-ms 60 --workers 2 --method "${name##*-}"; check $worker --workers 2 --mentions 'in __getitem__' ;;
+	cpu-1) run cpu --workers 1 --compute-ms 1; check $worker --workers 1 ;;
 	cpu-2) run cpu --workers 2 --compute-ms 1; check $worker --workers 2 ;;
 	one-slow-3) run one-slow --workers 3; check $worker --workers 3 ;;
 	raw-0) slow_disk raw; check data.storage --mentions "$work/data" --mentions 'num_workers is 0' --mentions 'in __getitem__' ;;
