@@ -14,6 +14,7 @@
 #include "analyzer/feed.h"
 #include "analyzer/findings.h"
 #include "analyzer/host.h"
+#include "analyzer/host_window.h"
 #include "analyzer/kineto.h"
 #include "analyzer/mem.h"
 #include "analyzer/timeline_build.h"
@@ -62,15 +63,18 @@ struct learning {
 	struct learned *devices;
 	size_t n, cap;
 	unsigned *hosts;		/* numbers of the processes that train, should there be no GPU activity */
+	int64_t *steady_ns;		/* ... and where the steady part of each begins */
 	unsigned nhosts;
 	bool *loads;			/* by number of the process: has a loader */
 	unsigned nloads;
+	struct host_takes takes;
 };
 
 static void learn_take(void *ctx, const struct thread *consumer, int64_t at_ns)
 {
 	struct learning *l = ctx;
 
+	host_takes_add(&l->takes, consumer->process, at_ns);
 	for (size_t i = 0; i < l->n; i++)
 		if (l->devices[i].at->process == consumer->process)
 			steps_learn_take(l->devices[i].learner, consumer, at_ns);
@@ -145,6 +149,9 @@ static int learn(const char *const *paths, unsigned npaths, struct learning *l, 
 	l->hosts = mem_new(tl->nprocesses, sizeof(*l->hosts));
 	l->nhosts = host_choose(tl, b, l->hosts);
 	learn_loaders(l, tl, b);
+	l->steady_ns = mem_new(l->nhosts, sizeof(*l->steady_ns));
+	for (unsigned i = 0; i < l->nhosts; i++)
+		l->steady_ns[i] = host_takes_steady_ns(&l->takes, tl->processes[l->hosts[i]]);
 	batches_close(b);
 	feed_close(f);
 	timeline_free(tl);
@@ -443,7 +450,7 @@ int analysis_run(const char *const *paths, unsigned npaths, const struct analysi
 	e.feed = feed_open(paths, npaths, e.tl, err->text, sizeof(err->text));
 	if (e.feed) {
 		e.batches = batches_open();
-		e.hosts = host_runs_open(e.tl, e.batches, &e.evidence, learning.hosts, learning.nhosts);
+		e.hosts = host_runs_open(e.tl, e.batches, &e.evidence, learning.hosts, learning.steady_ns, learning.nhosts);
 		batches_on_take(e.batches, on_take, &e);
 		causes_open(e.tl);
 		read_all(&e, opt);
@@ -464,6 +471,8 @@ int analysis_run(const char *const *paths, unsigned npaths, const struct analysi
 	free(learning.devices);
 	free(learning.hosts);
 	free(learning.loads);
+	free(learning.steady_ns);
+	host_takes_free(&learning.takes);
 	if (rc == 0)
 		err->code = ANALYSIS_OK;
 	else

@@ -24,6 +24,11 @@ const struct window_result *device_window(const struct device_result *d)
 	return &d->windows[d->windows[WINDOW_STEADY].present ? WINDOW_STEADY : WINDOW_RUN];
 }
 
+int64_t host_window_ns(const struct host_result *h)
+{
+	return h->window_ns ? h->window_ns : h->wall_ns;
+}
+
 int64_t result_window_ns(const struct result *r)
 {
 	int64_t sum = 0;
@@ -31,7 +36,7 @@ int64_t result_window_ns(const struct result *r)
 	for (unsigned i = 0; i < r->ndevices; i++)
 		sum += device_window(&r->devices[i])->ns;
 	for (unsigned i = 0; !r->ndevices && i < r->nhost_only; i++)
-		sum += r->host_only[i].wall_ns;
+		sum += host_window_ns(&r->host_only[i]);
 	return sum;
 }
 
@@ -355,6 +360,9 @@ static const char *window_name(const struct result *r)
 	for (unsigned i = 0; i < r->ndevices; i++)
 		if (!r->devices[i].windows[WINDOW_STEADY].present)
 			return "the run";
+	for (unsigned i = 0; !r->ndevices && i < r->nhost_only; i++)
+		if (!r->host_only[i].steady)
+			return "the time";
 	return "the steady window";
 }
 
@@ -406,7 +414,7 @@ bool result_is_healthy(const struct result *r)
 static char *verdict_of_hosts(const struct result *r)
 {
 	int64_t wall_ns = result_window_ns(r), data_ns = 0, comm_ns = 0;
-	char data[AMOUNT_MAX], comm[AMOUNT_MAX], most[AMOUNT_MAX], *because, *out;
+	char data[AMOUNT_MAX], comm[AMOUNT_MAX], most[AMOUNT_MAX], *because, *steps, *out;
 
 	for (unsigned i = 0; i < r->nhost_only; i++) {
 		data_ns += r->host_only[i].data_wait_ns;
@@ -415,14 +423,17 @@ static char *verdict_of_hosts(const struct result *r)
 	if (r->profiled)
 		return mem_format("no GPU work is in this profiler's trace, so nothing can be said of a GPU's idle time; the training %s waited %s of the time "
 			"for data", r->nhost_only == 1 ? "thread" : "threads", amount_share(data, share_of(data_ns, wall_ns)));
+	steps = strcmp(window_name(r), "the steady window") ? mem_copy("") : steps_text(r);
 	because = r->nfindings ? mem_format("; largest cause: %s, %s", leaf_name(r->findings[0].leaf), amount_share(most, r->findings[0].share))
 			       : mem_copy(result_is_healthy(r) ? ", nothing to change" : "");
-	out = mem_format("%sno GPU work was recorded%s; the %s %s waited %s of the time for data%s%s%s", result_is_healthy(r) ? "healthy: " : "",
-		trains(r) ? "" : " and no training loop was recognised", trains(r) ? "training" : "main", r->nhost_only == 1 ? "thread" : "threads", amount_share(data, share_of(data_ns, wall_ns)), comm_ns ? " and " : "",
+	out = mem_format("%sno GPU work was recorded%s; the %s %s waited %s of %s%s for data%s%s%s", result_is_healthy(r) ? "healthy: " : "",
+		trains(r) ? "" : " and no training loop was recognised", trains(r) ? "training" : "main", r->nhost_only == 1 ? "thread" : "threads", amount_share(data, share_of(data_ns, wall_ns)),
+		window_name(r), steps, comm_ns ? " and " : "",
 		comm_ns ? amount_share(comm, share_of(comm_ns, wall_ns)) : "", comm_ns ? " for other ranks" : "");
 	out = mem_resize(out, strlen(out) + strlen(because) + 1, 1);
 	strcat(out, because);
 	free(because);
+	free(steps);
 	return out;
 }
 

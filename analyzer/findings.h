@@ -39,7 +39,10 @@ int findings_make(struct result *r, const struct seen *seen);
 /* The window of a device that counts: steady when present, else run. */
 const struct window_result *device_window(const struct device_result *d);
 
-/* Sum over devices of that window's length; without devices the sum of the ranks' wall times. 0 = nothing was recorded. */
+/* The part of a process without GPU work that counts. */
+int64_t host_window_ns(const struct host_result *h);
+
+/* Sum over devices of that window's length; without devices the sum of the ranks' windows. 0 = nothing was recorded. */
 int64_t result_window_ns(const struct result *r);
 
 /* Sum over devices (that window) or over host-only ranks of one leaf; ledger B. */

@@ -16,13 +16,21 @@
 #include "analyzer/timeline_build.h"
 #include "analyzer/walk.h"
 
+struct host_sums {
+	struct ledger_sums of;
+	int64_t data_ns, comm_ns, write_ns;
+};
+
 struct host_run {
 	struct process *process;
 	struct thread *thread;
 	int64_t pos_ns;
 	struct scaler_host *scaler;
-	struct ledger_sums sums;
-	int64_t data_ns, comm_ns, write_ns;
+	int64_t steady_ns, start_ns, end_ns;	/* the window: from where, or INT64_MIN; its first and last batch so far */
+	bool steady;			/* its first batch has been passed */
+	struct host_sums counted, since;	/* up to the last batch passed; since then */
+	int64_t *takes;			/* batches not passed yet */
+	size_t take_at, ntakes, takes_cap;
 	int64_t batches, last_take_ns;
 	int64_t *lengths;		/* between takes */
 	size_t nlengths, cap;
@@ -37,6 +45,7 @@ struct host_runs {
 	struct host_run **runs;
 	size_t n, cap;
 	const unsigned *chosen;
+	const int64_t *steady_ns;
 	unsigned nchosen, processes_seen;
 	const struct thread **servers;	/* threads that serve sockets between ranks */
 	size_t nservers, servers_cap;
@@ -47,7 +56,7 @@ enum { MAX_LENGTHS = 1 << 16 };
 #define LONGEST_WAIT_NS 100000000000
 
 struct host_runs *host_runs_open(const struct timeline *tl, const struct batches *batches, struct ledger_evidence *evidence,
-	const unsigned *chosen, unsigned nchosen)
+	const unsigned *chosen, const int64_t *steady_ns, unsigned nchosen)
 {
 	struct host_runs *h = mem_new(1, sizeof(*h));
 
@@ -55,6 +64,7 @@ struct host_runs *host_runs_open(const struct timeline *tl, const struct batches
 	h->batches = batches;
 	h->evidence = evidence;
 	h->chosen = chosen;
+	h->steady_ns = steady_ns;
 	h->nchosen = nchosen;
 	return h;
 }
@@ -78,6 +88,62 @@ void host_runs_take(struct host_runs *h, const struct thread *consumer, int64_t 
 		r->lengths[r->nlengths++] = at_ns - r->last_take_ns;
 	}
 	r->last_take_ns = at_ns;
+	if (r->steady_ns == INT64_MIN)
+		return;
+	if (r->take_at > 64 && r->take_at * 2 > r->ntakes) {
+		r->ntakes -= r->take_at;
+		memmove(r->takes, r->takes + r->take_at, r->ntakes * sizeof(*r->takes));
+		r->take_at = 0;
+	}
+	r->takes = mem_more(r->takes, r->ntakes, &r->takes_cap, sizeof(*r->takes));
+	r->takes[r->ntakes++] = at_ns;
+}
+
+static void add_sums(struct ledger_sums *to, const struct ledger_sums *s)
+{
+	unsigned rows = ledger_ncauses();
+
+	for (int i = 0; i < UNKNOWN_REASONS; i++)
+		to->unknown[i] += s->unknown[i];
+	for (unsigned i = 0; i < rows; i++) {
+		to->lost[i] += s->lost[i];
+		to->idle[i] += s->idle[i];
+		to->gaps[i] += s->gaps[i];
+		if (s->worst_ns[i] > to->worst_ns[i]) {
+			to->worst_ns[i] = s->worst_ns[i];
+			to->worst_at_ns[i] = s->worst_at_ns[i];
+		}
+	}
+}
+
+static void count_since(struct host_run *r)
+{
+	add_sums(&r->counted.of, &r->since.of);
+	r->counted.data_ns += r->since.data_ns;
+	r->counted.comm_ns += r->since.comm_ns;
+	r->counted.write_ns += r->since.write_ns;
+	memset(&r->since, 0, sizeof(r->since));
+}
+
+/* The batches taken up to at_ns: the first steady one begins the window, each later one takes in what came before it. */
+static void pass_takes(struct host_run *r, int64_t at_ns)
+{
+	for (; r->take_at < r->ntakes && r->takes[r->take_at] <= at_ns; r->take_at++) {
+		int64_t take_ns = r->takes[r->take_at];
+
+		if (take_ns < r->steady_ns)
+			continue;
+		if (r->steady) {
+			count_since(r);
+			r->end_ns = take_ns > r->end_ns ? take_ns : r->end_ns;
+			continue;
+		}
+		r->steady = true;
+		r->start_ns = r->end_ns = take_ns;
+		memset(&r->since, 0, sizeof(r->since));
+		for (unsigned i = 0; i < LEDGER_CAUSES; i++)
+			r->last_gap_ns[i] = INT64_MIN;
+	}
 }
 
 static bool is_peer_socket(const struct timeline *tl, const struct process *p, const struct text *target)
@@ -132,34 +198,35 @@ static void book(struct host_runs *h, unsigned row, struct moment *m)
 {
 	struct host_run *r = h->now;
 	const struct cause *c = causes[row];
+	struct ledger_sums *sums = &r->since.of;
 	int64_t ns = m->end_ns - m->start_ns;
 
-	r->sums.lost[row] += ns;
-	r->sums.idle[row] += ns;
+	sums->lost[row] += ns;
+	sums->idle[row] += ns;
 	if (c->leaf == LEAF_UNKNOWN)
-		r->sums.unknown[cause_unknown_reason(m)] += ns;
-	if (r->last_gap_ns[row] != m->gap_start_ns || !r->sums.gaps[row]) {
+		sums->unknown[cause_unknown_reason(m)] += ns;
+	if (r->last_gap_ns[row] != m->gap_start_ns) {
 		r->last_gap_ns[row] = m->gap_start_ns;
 		r->gap_ns[row] = 0;
 		r->gap_at_ns[row] = m->start_ns;
-		r->sums.gaps[row]++;
+		sums->gaps[row]++;
 	}
 	/* a wait is cut into many moments: its parts for one cause count together */
 	r->gap_ns[row] += ns;
-	if (r->gap_ns[row] > r->sums.worst_ns[row]) {
-		r->sums.worst_ns[row] = r->gap_ns[row];
-		r->sums.worst_at_ns[row] = r->gap_at_ns[row];
+	if (r->gap_ns[row] > sums->worst_ns[row]) {
+		sums->worst_ns[row] = r->gap_ns[row];
+		sums->worst_at_ns[row] = r->gap_at_ns[row];
 	}
 	switch (leaf_group(c->leaf)) {
-	case GROUP_DATA: r->data_ns += ns; break;
+	case GROUP_DATA: r->since.data_ns += ns; break;
 	case GROUP_RETRY:
-	case GROUP_OTHER_COMM: r->comm_ns += ns; break;
+	case GROUP_OTHER_COMM: r->since.comm_ns += ns; break;
 	default:
 		if (c->leaf == LEAF_IO_CHECKPOINT || c->leaf == LEAF_IO_OTHER_WRITE)
-			r->write_ns += ns;
+			r->since.write_ns += ns;
 		break;
 	}
-	if (!c->see)
+	if (!c->see || m->start_ns < r->steady_ns)
 		return;
 	if (!h->evidence->state[row] && c->open)
 		h->evidence->state[row] = c->open();
@@ -254,9 +321,12 @@ static void advance(struct host_runs *h, struct host_run *r, int64_t to_ns)
 		const struct slice *next = timeline_call_after(r->thread, from + 1);
 		int64_t e = next && next->start_ns < to_ns ? next->start_ns : to_ns;
 
+		pass_takes(r, from);
 		s = timeline_call_at(r->thread, from);
 		if (s && s->end_ns < e)
 			e = s->end_ns;
+		if (r->take_at < r->ntakes && r->takes[r->take_at] < e)
+			e = r->takes[r->take_at];
 		if (s && is_lost(h, r, s)) {
 			w.base = (struct moment){.state = LOST_IDLE, .waiter = r->thread, .part = PART_HOST, .gap_start_ns = s->start_ns,
 				.gap_end_ns = s->end_ns};
@@ -301,6 +371,9 @@ void host_runs_watch(struct host_runs *h)
 		r = mem_new(1, sizeof(*r));
 		r->process = tl->processes[i];
 		r->pos_ns = INT64_MIN;
+		r->steady_ns = h->steady_ns[c];
+		for (unsigned j = 0; j < LEDGER_CAUSES; j++)
+			r->last_gap_ns[j] = INT64_MIN;
 		r->scaler = scaler_host_open();
 		h->runs = mem_more(h->runs, h->n, &h->cap, sizeof(*h->runs));
 		h->runs[h->n++] = r;
@@ -403,12 +476,15 @@ static void fill(const struct host_runs *h, struct host_run *r, struct host_resu
 	out->pid = r->process->pid;
 	out->host = mem_copy(r->process->host);
 	out->command = mem_copy(r->process->command ? r->process->command : "");
-	out->wall_ns = r->process->last_ns - r->process->first_ns;
-	out->data_wait_ns = r->data_ns;
-	out->comm_wait_ns = r->comm_ns;
-	out->write_ns = r->write_ns;
+	/* the other way round: nothing is known of it but that it was */
+	out->wall_ns = r->process->last_ns > r->process->first_ns ? r->process->last_ns - r->process->first_ns : 0;
+	out->steady = r->steady;
+	out->window_ns = r->steady ? r->end_ns - r->start_ns : out->wall_ns;
+	out->data_wait_ns = r->counted.data_ns;
+	out->comm_wait_ns = r->counted.comm_ns;
+	out->write_ns = r->counted.write_ns;
 	for (unsigned i = 0; i < rows; i++)
-		out->leaf[causes[i]->leaf] += r->sums.lost[i];
+		out->leaf[causes[i]->leaf] += r->counted.of.lost[i];
 	out->scaler = *scaler_host_so_far(r->scaler);
 	out->batches = r->batches;
 	if (batches_facts(h->batches, r->process, &facts))
@@ -427,7 +503,6 @@ static void fill(const struct host_runs *h, struct host_run *r, struct host_resu
 void host_runs_finish(struct host_runs *h, struct host_result **list, unsigned *n, struct ledger_sums *sums)
 {
 	size_t count = h->n;
-	unsigned rows = ledger_ncauses();
 
 	if (count)
 		qsort(h->runs, count, sizeof(*h->runs), by_rank);
@@ -436,15 +511,11 @@ void host_runs_finish(struct host_runs *h, struct host_result **list, unsigned *
 	for (size_t i = 0; i < count; i++) {
 		struct host_run *r = h->runs[i];
 
+		pass_takes(r, INT64_MAX);
+		if (!r->steady)
+			count_since(r);
 		fill(h, r, &(*list)[i]);
-		for (unsigned j = 0; j < rows; j++) {
-			sums->lost[j] += r->sums.lost[j];
-			sums->gaps[j] += r->sums.gaps[j];
-			if (r->sums.worst_ns[j] > sums->worst_ns[j]) {
-				sums->worst_ns[j] = r->sums.worst_ns[j];
-				sums->worst_at_ns[j] = r->sums.worst_at_ns[j];
-			}
-		}
+		add_sums(sums, &r->counted.of);
 	}
 }
 
@@ -454,6 +525,7 @@ void host_runs_close(struct host_runs *h)
 		return;
 	for (size_t i = 0; i < h->n; i++) {
 		free(h->runs[i]->lengths);
+		free(h->runs[i]->takes);
 		scaler_host_close(h->runs[i]->scaler);
 		free(h->runs[i]);
 	}

@@ -18,9 +18,9 @@ struct host_runs;
  */
 unsigned host_choose(const struct timeline *tl, const struct batches *batches, unsigned *chosen);
 
-/* `chosen` stays the caller's and must outlive it. */
+/* `chosen` and `steady_ns`, where the part of each that counts begins (INT64_MIN: all of it counts), stay the caller's and must outlive it. */
 struct host_runs *host_runs_open(const struct timeline *tl, const struct batches *batches, struct ledger_evidence *evidence,
-	const unsigned *chosen, unsigned nchosen);
+	const unsigned *chosen, const int64_t *steady_ns, unsigned nchosen);
 void host_runs_take(struct host_runs *h, const struct thread *consumer, int64_t at_ns);
 /* Takes up chosen processes that have come. */
 void host_runs_watch(struct host_runs *h);

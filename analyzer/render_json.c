@@ -178,6 +178,8 @@ static json_t *host_rank(const struct host_result *h)
 	put(o, "host", text(h->host));
 	put(o, "command", text(h->command));
 	put_int(o, "wall_ns", h->wall_ns);
+	put(o, "window", text(h->steady ? "steady" : "run"));
+	put_int(o, "window_ns", host_window_ns(h));
 	put_int(o, "data_wait_ns", h->data_wait_ns);
 	put_int(o, "comm_wait_ns", h->comm_wait_ns);
 	put_int(o, "write_ns", h->write_ns);
@@ -199,6 +201,7 @@ static json_t *host_only(const struct result *r)
 		const struct host_result *h = &r->host_only[i];
 
 		sum.wall_ns += h->wall_ns;
+		sum.window_ns += host_window_ns(h);
 		sum.data_wait_ns += h->data_wait_ns;
 		sum.comm_wait_ns += h->comm_wait_ns;
 		sum.write_ns += h->write_ns;
@@ -209,6 +212,7 @@ static json_t *host_only(const struct result *r)
 		json_array_append_new(ranks, host_rank(h));
 	}
 	put_int(o, "wall_ns", sum.wall_ns);
+	put_int(o, "window_ns", sum.window_ns);
 	put_int(o, "data_wait_ns", sum.data_wait_ns);
 	put_int(o, "comm_wait_ns", sum.comm_wait_ns);
 	put_int(o, "write_ns", sum.write_ns);

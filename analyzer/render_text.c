@@ -199,13 +199,14 @@ static void print_devices(const struct out *o, const struct result *r, bool all)
 
 static void print_host(const struct out *o, const struct host_result *h)
 {
-	char rank[16], wall[AMOUNT_MAX], data[AMOUNT_MAX], comm[AMOUNT_MAX], write[AMOUNT_MAX];
+	int64_t ns = host_window_ns(h);
+	char rank[16], window[AMOUNT_MAX], data[AMOUNT_MAX], comm[AMOUNT_MAX], write[AMOUNT_MAX];
 	char *host = clean_text(h->host);
 
 	rank_text(rank, h->rank);
-	fprintf(o->to, "  %4s  %-18.18s %7d %10s %8s %8s %8s  %7lld %7lld\n", rank, host, h->pid, amount_time(wall, h->wall_ns),
-		amount_share(data, share_of(h->data_wait_ns, h->wall_ns)), amount_share(comm, share_of(h->comm_wait_ns, h->wall_ns)),
-		amount_share(write, share_of(h->write_ns, h->wall_ns)), (long long)h->batches, (long long)h->workers);
+	fprintf(o->to, "  %4s  %-18.18s %7d %10s %8s %8s %8s  %7lld %7lld\n", rank, host, h->pid, amount_time(window, ns),
+		amount_share(data, share_of(h->data_wait_ns, ns)), amount_share(comm, share_of(h->comm_wait_ns, ns)),
+		amount_share(write, share_of(h->write_ns, ns)), (long long)h->batches, (long long)h->workers);
 	free(host);
 }
 
@@ -226,17 +227,20 @@ static void print_host_leaves(const struct out *o, const struct result *r, int64
 static void print_hosts(const struct out *o, const struct result *r)
 {
 	int64_t total_ns = 0;
-	unsigned n = r->nhost_only < RANKS_SHOWN ? r->nhost_only : RANKS_SHOWN;
+	unsigned n = r->nhost_only < RANKS_SHOWN ? r->nhost_only : RANKS_SHOWN, steady = 0;
 
-	fprintf(o->to, "\nTraining thread%s without GPU work:\n", r->nhost_only == 1 ? "" : "s");
-	out_print(o, STYLE_DIM, "  %4s  %-18s %7s %10s %8s %8s %8s  %7s %7s\n", "rank", "host", "pid", "wall", "for data", "for peers", "writes",
+	for (unsigned i = 0; i < r->nhost_only; i++)
+		steady += r->host_only[i].steady;
+	fprintf(o->to, "\nTraining thread%s without GPU work%s:\n", r->nhost_only == 1 ? "" : "s", !steady ? "" :
+		steady < r->nhost_only ? ", from warm-up to the last batch where there are batches" : ", from the end of warm-up to the last batch");
+	out_print(o, STYLE_DIM, "  %4s  %-18s %7s %10s %8s %8s %8s  %7s %7s\n", "rank", "host", "pid", "window", "for data", "for peers", "writes",
 		"batches", "workers");
 	for (unsigned i = 0; i < n; i++)
 		print_host(o, &r->host_only[i]);
 	if (n < r->nhost_only)
 		fprintf(o->to, "  ... and %u more; --json has all\n", r->nhost_only - n);
 	for (unsigned i = 0; i < r->nhost_only; i++)
-		total_ns += r->host_only[i].wall_ns;
+		total_ns += host_window_ns(&r->host_only[i]);
 	fprintf(o->to, "\nWhat %s waited for:\n", r->nhost_only == 1 ? "it" : "they");
 	print_host_leaves(o, r, total_ns);
 }

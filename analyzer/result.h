@@ -63,7 +63,9 @@ struct device_result {
 struct host_result {
 	int rank, pid;
 	char *host, *command;
-	int64_t wall_ns;
+	int64_t wall_ns;				/* its whole life */
+	int64_t window_ns;				/* the part that counts, of which all that follows is told; 0 = the whole life */
+	bool steady;					/* that part is from the end of warm-up to the last batch */
 	int64_t data_wait_ns;				/* its training thread waited for batches */
 	int64_t comm_wait_ns;				/* ... for other ranks (sockets) */
 	int64_t write_ns;				/* ... wrote files */

@@ -183,15 +183,19 @@ static bool kernel_rule(const struct steps_learner *l, struct steps_rule *rule)
 
 void steps_decide(const struct steps_learner *l, struct steps_rule *rule)
 {
+	bool whole = l->ntokens < TOKENS;
+
 	memset(rule, 0, sizeof(*rule));
 	rule->steady_ns = INT64_MAX;
 	if (l->ntimes[STEPS_SCALER] >= MIN_STEPS)
 		set_rule(rule, STEPS_SCALER, 0.95, l->times[STEPS_SCALER], l->ntimes[STEPS_SCALER]);
 	else if (l->ntimes[STEPS_BATCH] >= MIN_STEPS)
 		set_rule(rule, STEPS_BATCH, 0.9, l->times[STEPS_BATCH], l->ntimes[STEPS_BATCH]);
+	else if (whole && l->ntimes[STEPS_SCALER])
+		return;		/* one or two steps: what comes back more often is a part of them */
 	else if (optimizer_is_regular(l))
 		set_rule(rule, STEPS_OPTIMIZER, 0.8, l->times[STEPS_OPTIMIZER], l->ntimes[STEPS_OPTIMIZER]);
-	else
+	else if (!whole || !l->ntimes[STEPS_BATCH])
 		kernel_rule(l, rule);
 }
 

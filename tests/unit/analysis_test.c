@@ -332,9 +332,89 @@ static void trace_without_gpu_work_is_analysed_by_its_waits(void **unused)
 	assert_int_equal(r.host_only[0].pid, 1000);
 	assert_int_equal(r.host_only[0].batches, 50);
 	assert_int_equal(r.host_only[0].workers, 1);
-	assert_int_equal(r.host_only[0].leaf[LEAF_DATA_STORAGE], 50 * 30 * (int64_t)MS);
-	assert_true(r.host_only[0].data_wait_ns >= 50 * 30 * (int64_t)MS);
+	/* the last 47 of the 50 steps are steady: from the third batch to the last one */
+	assert_true(r.host_only[0].steady);
+	assert_int_equal(r.host_only[0].window_ns, 47 * 100 * (int64_t)MS);
+	assert_int_equal(r.host_only[0].leaf[LEAF_DATA_STORAGE], 47 * 30 * (int64_t)MS);
+	assert_true(r.host_only[0].data_wait_ns >= 47 * 30 * (int64_t)MS);
 	assert_int_equal(r.findings[0].leaf, LEAF_DATA_STORAGE);
+	result_free(&r);
+}
+
+/* Five seconds of imports, ten steps that wait 94 % of the time, ten seconds of something else. */
+static void shares_without_gpu_work_are_of_the_loop(void **unused)
+{
+	struct result r;
+	struct sample *s = sample_open(in_dir("h.1.0.pftrace"), 1000, START, REAL), *w = sample_open(in_dir("h.2.0.pftrace"), 1001, START, REAL);
+	uint64_t t = START + 5000 * MS;
+
+	(void)unused;
+	sample_attributes(s, "h", "b", 1, -1);
+	sample_attributes(w, "h", "b", 1000, -1);
+	sample_slice(s, &s->main, "read", "/usr/lib/x.so", 4096, START + MS, START + 4900 * MS, 0);
+	for (int i = 0; i < 10; i++, t += 100 * MS) {
+		sample_slice(s, &s->main, "write", "pipe:[1]", 20, t, t + 1000, 0);
+		sample_slice(w, &w->main, "read", "pipe:[1]", 20, t - 1000, t + 2000, 0);
+		sample_slice(w, &w->main, "pread", "/data/x", 4096, t + 3000, t + 95 * MS, 0);
+		sample_slice(w, &w->main, "write", "pipe:[9]", 30, t + 95 * MS + 1000, t + 95 * MS + 2000, 0);
+		sample_slice(s, &s->main, "poll", "pipe:[9]", -1, t + MS, t + 95 * MS + 3000, 0);
+		sample_slice(s, &s->main, "read", "pipe:[9]", 30, t + 95 * MS + 4000, t + 95 * MS + 5000, 0);
+	}
+	sample_slice(s, &s->main, "fsync", "/tmp/model.pt", -1, t + MS, t + 10000 * MS, 0);
+	sample_close(s, "exit");
+	sample_close(w, "exit");
+	analyse_dir(&r);
+	assert_int_equal(r.nhost_only, 1);
+	assert_true(r.host_only[0].steady);
+	assert_true(r.host_only[0].wall_ns > 15000 * (int64_t)MS);
+	assert_int_equal(r.host_only[0].window_ns, 7 * 100 * (int64_t)MS);
+	assert_true(r.host_only[0].data_wait_ns > r.host_only[0].window_ns * 9 / 10);
+	assert_true(r.host_only[0].data_wait_ns < r.host_only[0].window_ns);
+	assert_true(r.host_only[0].leaf[LEAF_IO_CHECKPOINT] < (int64_t)MS);
+	assert_true(r.host_only[0].write_ns < (int64_t)MS);
+	assert_int_equal(r.findings[0].leaf, LEAF_DATA_STORAGE);
+	assert_true(r.findings[0].share > 0.9 && r.findings[0].share < 1);
+	result_free(&r);
+}
+
+/* Three batches make no steady part. */
+static void few_batches_are_told_of_the_whole_run(void **unused)
+{
+	struct result r;
+	struct sample *s = sample_open(in_dir("h.1.0.pftrace"), 1000, START, REAL), *w = sample_open(in_dir("h.2.0.pftrace"), 1001, START, REAL);
+	uint64_t t = START + 500 * MS;
+
+	(void)unused;
+	sample_attributes(s, "h", "b", 1, -1);
+	sample_attributes(w, "h", "b", 1000, -1);
+	for (int i = 0; i < 3; i++, t += 100 * MS) {
+		sample_slice(s, &s->main, "write", "pipe:[1]", 20, t, t + 1000, 0);
+		sample_slice(w, &w->main, "read", "pipe:[1]", 20, t - 1000, t + 2000, 0);
+		sample_slice(w, &w->main, "write", "pipe:[9]", 30, t + 95 * MS + 1000, t + 95 * MS + 2000, 0);
+		sample_slice(s, &s->main, "read", "pipe:[9]", 30, t + MS, t + 95 * MS + 5000, 0);
+	}
+	sample_close(s, "exit");
+	sample_close(w, "exit");
+	analyse_dir(&r);
+	assert_int_equal(r.nhost_only, 1);
+	assert_int_equal(r.host_only[0].batches, 3);
+	assert_false(r.host_only[0].steady);
+	assert_int_equal(r.host_only[0].window_ns, r.host_only[0].wall_ns);
+	result_free(&r);
+}
+
+/* A trace that was cut after what it says of its process. */
+static void a_process_without_events_lasts_no_time(void **unused)
+{
+	struct result r;
+	struct sample *s = sample_open(in_dir("h.1.0.pftrace"), 1000, START, REAL);
+
+	(void)unused;
+	sample_attributes(s, "h", "b", 1, -1);
+	sample_close(s, NULL);
+	analyse_dir(&r);
+	for (unsigned i = 0; i < r.nhost_only; i++)
+		assert_int_equal(r.host_only[i].wall_ns, 0);
 	result_free(&r);
 }
 
@@ -370,6 +450,9 @@ int main(void)
 		T(gap_longer_than_the_window_still_sums),
 		T(bad_inputs_are_refused_in_a_sentence),
 		T(trace_without_gpu_work_is_analysed_by_its_waits),
+		T(shares_without_gpu_work_are_of_the_loop),
+		T(few_batches_are_told_of_the_whole_run),
+		T(a_process_without_events_lasts_no_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

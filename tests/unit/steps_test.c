@@ -188,6 +188,36 @@ static void very_short_runs_have_little_warm_up(void **unused)
 	assert_int_equal(decided().warm_steps, 0);
 }
 
+/* Two steps hold four of what comes twice in each: no rule may make four steps of them, or eight. */
+static void one_or_two_steps_are_not_taken_apart(void **unused)
+{
+	(void)unused;
+	for (int steps = 1; steps <= 2; steps++)
+		for (int batches = 0; batches <= 1; batches++) {
+			steps_learner_close(l);
+			l = steps_learner_open();
+			for (int i = 0; i < steps; i++) {
+				int64_t at = (int64_t)(i + 1) * 100 * MS;
+
+				if (batches)
+					steps_learn_take(l, t, at - 5000);
+				for (int k = 0; k < 40; k++) {
+					struct op o = op(k % 5 == 4 ? "multi_tensor_apply_kernel<FusedAdamMathFunctor>" : forward[k % 5], at + k * MS);
+
+					if (k % 5 == 4 && batches)
+						o = op("relu_b", at + k * MS);
+					steps_learn_op(l, &o);
+				}
+				if (!batches) {
+					struct op o = op(UPDATE, at + 50 * MS);
+
+					steps_learn_op(l, &o);
+				}
+			}
+			assert_int_equal(decided().kind, STEPS_NONE);
+		}
+}
+
 static void lengths_of_a_long_run_take_bounded_memory(void **unused)
 {
 	struct steps_rule rule = {.kind = STEPS_SCALER};
@@ -218,6 +248,7 @@ int main(void)
 		T(rarest_regular_kernel_marks_the_step),
 		T(no_steps_where_nothing_comes_back),
 		T(very_short_runs_have_little_warm_up),
+		T(one_or_two_steps_are_not_taken_apart),
 		T(lengths_of_a_long_run_take_bounded_memory),
 	};
 
